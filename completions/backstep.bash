@@ -1,0 +1,92 @@
+# bash completion for backstep
+
+_backstep_recordings() {
+  local dir=${BACKSTEP_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/backstep} path
+  for path in "$dir"/*/manifest.json; do
+    [ -f "$path" ] || continue
+    path=${path%/manifest.json}
+    printf '%s\n' "${path##*/}"
+  done
+}
+
+_backstep() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
+  local commands="record replay ls info dump rm pack"
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
+    return
+  fi
+
+  local options='' takes=''
+  case $command in
+    record) options="-o --output -q --quiet --cpu --check=deep -h --help" ;;
+    replay) options="-a --autopilot --serve --check=deep -q --quiet --json -h --help" ;;
+    ls) options="--json -h --help" ;;
+    info) options="--json -h --help" ;;
+    dump) options="-n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
+    rm) options="-f --force --all -h --help" ;;
+    pack) options="-q --quiet -h --help" ;;
+    help)
+      mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
+      return
+      ;;
+  esac
+
+  case $command,$prev in
+    record,-o | record,--output)
+      mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+      return
+      ;;
+    record,--cpu)
+      mapfile -t COMPREPLY < <(compgen -W "x86-64 x86-64-v2 x86-64-v3" -- "$cur")
+      return
+      ;;
+    dump,-k | dump,--kind)
+      mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end" -- "$cur")
+      return
+      ;;
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | dump,-p | dump,--process | replay,--serve)
+      return
+      ;;
+  esac
+
+  if [ "$command" = record ]; then
+    # Behind the program everything is the program's own command line.
+    i=2
+    while [ "$i" -lt "$COMP_CWORD" ]; do
+      case ${COMP_WORDS[i]} in
+        -o | --output | --cpu | --check) takes=1 ;;
+        -*) takes= ;;
+        *)
+          if [ -z "$takes" ]; then
+            if declare -F _command_offset >/dev/null; then
+              _command_offset "$i"
+            else
+              mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            fi
+            return
+          fi
+          takes=
+          ;;
+      esac
+      i=$((i + 1))
+    done
+    case $cur in
+      -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur") ;;
+      *) mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur") ;;
+    esac
+    return
+  fi
+
+  case $cur in
+    -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur") ;;
+    */* | .*) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    *)
+      [ "$command" = ls ] ||
+        mapfile -t COMPREPLY < <(compgen -W "latest $(_backstep_recordings)" -- "$cur"; compgen -d -- "$cur")
+      ;;
+  esac
+}
+
+complete -o filenames -F _backstep backstep

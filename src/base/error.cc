@@ -1,0 +1,15 @@
+// The text of an errno value as a person wants it: the sentence to understand, the name to search for.
+#include "base/error.h"
+
+#include <cstring>
+
+namespace backstep {
+
+std::string errno_text(int err) {
+  const char* sentence = strerrordesc_np(err);
+  const char* name = strerrorname_np(err);
+  if (!sentence || !name) return "error " + std::to_string(err);
+  return std::string(sentence) + " (" + name + ")";
+}
+
+}  // namespace backstep

@@ -1,0 +1,25 @@
+// The commands of `backstep`. Each one parses its own arguments (those behind its name), does its work and
+// returns the exit status; what goes wrong is thrown as Error and printed by main.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace backstep::cli {
+
+using Args = std::vector<std::string>;
+
+int record_command(const Args& args);
+int replay_command(const Args& args);
+int ls_command(const Args& args);
+int info_command(const Args& args);
+int dump_command(const Args& args);
+int rm_command(const Args& args);
+int pack_command(const Args& args);
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Args& args);
+};
+
+}  // namespace backstep::cli

@@ -1,0 +1,211 @@
+// How each kind of event reads. System calls are printed by the system-call table's own printer; the rest is
+// here.
+#include "cli/event_text.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "cli/format.h"
+#include "engine/host_ops.h"
+#include "guest/syscall_print.h"
+#include "guest/syscall_table.h"
+
+namespace backstep::cli {
+namespace {
+
+using recording::EndKind;
+using recording::Event;
+using recording::EventKind;
+
+constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
+                                  "memory", "start",   "checksum", "note",   "end"};
+constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
+                                      "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
+
+std::string signal_name(int64_t signo) {
+  const char* name = sigabbrev_np(static_cast<int>(signo));
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signo);
+}
+
+const char* instruction_name(uint16_t op) {
+  using engine::HostOp;
+  switch (static_cast<HostOp>(op)) {
+    case HostOp::Cpuid:
+      return "cpuid";
+    case HostOp::Rdtsc:
+      return "rdtsc";
+    case HostOp::Rdtscp:
+      return "rdtscp";
+    case HostOp::Rdrand:
+      return "rdrand";
+    case HostOp::Rdseed:
+      return "rdseed";
+    case HostOp::Rdpid:
+      return "rdpid";
+    case HostOp::Xgetbv:
+      return "xgetbv";
+    case HostOp::None:
+      break;
+  }
+  return "instruction";
+}
+
+std::string values_text(const Event& event) {
+  std::string out;
+  for (uint64_t value : event.values) out += fmt::format("{}{:#x}", out.empty() ? "" : ", ", value);
+  return out;
+}
+
+std::string signal_text(const Event& event) {
+  siginfo_t info{};
+  memcpy(&info, event.body.data(), std::min(event.body.size(), sizeof info));
+  std::string out = fmt::format("{} {{si_code={}", signal_name(event.signo), info.si_code);
+  bool fault =
+      event.signo == SIGSEGV || event.signo == SIGBUS || event.signo == SIGILL || event.signo == SIGFPE;
+  if (fault) out += fmt::format(", si_addr={:#x}", reinterpret_cast<uintptr_t>(info.si_addr));
+  out += fmt::format("}} at {:#x}", event.pc);
+  return event.flags & recording::kAsynchronous ? out + " (from outside)" : out;
+}
+
+std::string map_text(const Event& event) {
+  auto right = [&](int bit, char c) { return event.prot & bit ? c : '-'; };
+  std::string out =
+      fmt::format("map {:#x}-{:#x} {}{}{}{}", event.addr, event.addr + event.length, right(PROT_READ, 'r'),
+                  right(PROT_WRITE, 'w'), right(PROT_EXEC, 'x'), event.map_flags & MAP_SHARED ? 's' : 'p');
+  if (!event.text.empty()) out += " " + event.text;
+  if (!event.key.empty()) out += fmt::format(" + {:#x}, contents {}", event.offset, event.key.substr(0, 8));
+  return out;
+}
+
+std::string end_text(const Event& event) {
+  recording::Manifest::End end{event.end, event.result, 0, event.tick, 0, {}};
+  std::string out = recording::end_text(end);
+  if (event.end == EndKind::Signal) out += fmt::format(" at {:#x}", event.pc);
+  return out;
+}
+
+std::string bytes_text(std::span<const std::byte> bytes, size_t limit) {
+  return quote_bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size(), limit);
+}
+
+std::string syscall_text(const Event& event, size_t strings) {
+  guest::SyscallView view;
+  view.nr = event.nr;
+  view.result = event.result;
+  std::copy(std::begin(event.args), std::end(event.args), view.args);
+  for (const auto& piece : event.pieces)
+    view.pieces.push_back({piece.arg, static_cast<guest::PieceKind>(piece.kind), piece.addr, piece.bytes,
+                           piece.crc, piece.length});
+  std::string out = guest::print_syscall(view, strings);
+  if (event.flags & recording::kInexact) out += " (inexact)";
+  return out;
+}
+
+}  // namespace
+
+const char* kind_name(EventKind kind) {
+  auto i = static_cast<size_t>(kind);
+  return i < std::size(kKinds) ? kKinds[i] : "unknown";
+}
+
+std::string event_name(const Event& event) {
+  switch (event.kind) {
+    case EventKind::Syscall: {
+      const char* name = guest::syscall_row(event.nr).name;
+      return name ? name : fmt::format("syscall_{}", event.nr);
+    }
+    case EventKind::Instr:
+      return instruction_name(event.nr);
+    case EventKind::Signal:
+      return signal_name(event.signo);
+    default:
+      return kind_name(event.kind);
+  }
+}
+
+std::string event_text(const Event& event, size_t strings) {
+  switch (event.kind) {
+    case EventKind::Syscall:
+      return syscall_text(event, strings);
+    case EventKind::Instr:
+      return fmt::format("{} = {}", instruction_name(event.nr), values_text(event));
+    case EventKind::Signal:
+      return signal_text(event);
+    case EventKind::Map:
+      return map_text(event);
+    case EventKind::Memory:
+      return fmt::format("memory {:#x}, {} bytes: {}", event.addr, event.length,
+                         bytes_text(event.body, strings));
+    case EventKind::Start:
+      return event.values.size() < 18
+                 ? "start"
+                 : fmt::format("start rip={:#x} rsp={:#x}", event.values[16], event.values[4]);
+    case EventKind::Checksum:
+      return fmt::format("checksum of memory {:08x}", event.digest);
+    case EventKind::Note:
+      return "note: " + event.text;
+    case EventKind::End:
+      return end_text(event);
+    case EventKind::None:
+      break;
+  }
+  return "unknown event";
+}
+
+Json event_json(const Event& event, size_t strings) {
+  Json j = {{"event", event.number}, {"kind", kind_name(event.kind)}, {"name", to_utf8(event_name(event))}};
+  j["tick"] = event.tick;
+  j["pc"] = event.pc;
+  j["thread"] = 1;
+  j["size"] = event.size;
+  j["text"] = to_utf8(event_text(event, strings));
+  switch (event.kind) {
+    case EventKind::Syscall: {
+      int argc = guest::syscall_row(event.nr).argc;
+      j["nr"] = event.nr;
+      j["args"] = std::vector<uint64_t>(event.args, event.args + argc);
+      j["result"] = event.result;
+      j["inexact"] = (event.flags & recording::kInexact) != 0;
+      break;
+    }
+    case EventKind::Instr:
+      j["values"] = event.values;
+      break;
+    case EventKind::Signal:
+      j["signo"] = event.signo;
+      break;
+    case EventKind::Map:
+      j["address"] = event.addr;
+      j["length"] = event.length;
+      j["prot"] = event.prot;
+      j["flags"] = event.map_flags;
+      j["offset"] = event.offset;
+      j["file"] = to_utf8(event.text);
+      j["key"] = event.key;
+      break;
+    case EventKind::Memory:
+      j["address"] = event.addr;
+      j["length"] = event.length;
+      break;
+    case EventKind::Start:
+      for (size_t i = 0; i < std::min(event.values.size(), std::size(kRegisters)); i++)
+        j["registers"][kRegisters[i]] = event.values[i];
+      break;
+    case EventKind::Checksum:
+      j["checksum"] = event.digest;
+      break;
+    case EventKind::End:
+      j["status"] = event.result;
+      break;
+    default:
+      break;
+  }
+  return j;
+}
+
+}  // namespace backstep::cli

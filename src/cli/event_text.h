@@ -1,0 +1,20 @@
+// Events in words: one line for people, one JSON object for programs.
+#pragma once
+#include <string>
+
+#include "cli/facts.h"
+#include "recording/log_reader.h"
+
+namespace backstep::cli {
+
+const char* kind_name(recording::EventKind kind);  // "syscall", "map", …
+// Name of what happened: the system call, instruction or signal; else the kind.
+std::string event_name(const recording::Event& event);
+
+// What stands behind number and tick in `dump`: `read(3, "…", 64) = 64`, `rdtsc = 0x…`, `map …`.
+// `strings`: bytes shown of strings and buffers.
+std::string event_text(const recording::Event& event, size_t strings);
+
+Json event_json(const recording::Event& event, size_t strings);
+
+}  // namespace backstep::cli

@@ -1,0 +1,98 @@
+// `backstep ls`: one line per recording, the newest last, from their manifests alone; no log is opened.
+#include <signal.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
+#include "cli/format.h"
+#include "cli/options.h"
+#include "recording/library.h"
+
+namespace backstep::cli {
+namespace {
+
+using recording::EndKind;
+using recording::Library;
+using recording::Manifest;
+using recording::Recording;
+
+// What one types to mean this recording.
+std::string shown_name(const Library& library, const Recording& r) {
+  return r.dir() == library.dir() + "/" + r.name() ? r.name() : r.dir();
+}
+
+std::string short_end(const Manifest& m) {
+  if (!m.end) return "-";
+  switch (m.end->kind) {
+    case EndKind::Exit:
+      return std::to_string(m.end->status);
+    case EndKind::Signal: {
+      const char* name = sigabbrev_np(static_cast<int>(m.end->status));
+      return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", m.end->status);
+    }
+    case EndKind::Exec:
+      return "exec";
+    case EndKind::Stopped:
+      return "stopped";
+  }
+  return "?";
+}
+
+void print_table(const Library& library) {
+  Table table({"NAME", "WHEN", ">DURATION", ">TICKS", ">EVENTS", ">SIZE", "EXIT", "COMMAND"});
+  auto recordings = library.list();
+  for (const Recording& r : recordings) {
+    try {
+      Manifest m = r.manifest();
+      table.add({shown_name(library, r), format_time(m.start_ns),
+                 m.end ? format_duration(m.end->duration_ns) : "-", m.end ? format_count(m.end->ticks) : "-",
+                 m.end ? format_count(m.end->events) : "-", format_size(r.size()), short_end(m),
+                 shorten(format_command(m.argv), 60)});
+    } catch (const Error&) {
+      table.add(
+          {shown_name(library, r), "-", "-", "-", "-", format_size(r.size()), "-", "(damaged manifest)"});
+    }
+  }
+  if (recordings.empty())
+    fmt::print("no recordings in {}\n", library.dir());
+  else
+    fmt::print("{}", table.text());
+}
+
+void print_json(const Library& library) {
+  Json all = Json::array();
+  for (const Recording& r : library.list()) {
+    Json j = {{"name", to_utf8(shown_name(library, r))}, {"dir", to_utf8(r.dir())}, {"size", r.size()}};
+    try {
+      add_manifest(r.manifest(), j);
+    } catch (const Error& e) {
+      j["error"] = e.what();
+    }
+    all.push_back(j);
+  }
+  fmt::print("{}\n", all.dump(2));
+}
+
+}  // namespace
+
+int ls_command(const Args& args) {
+  bool json = false;
+  CommandLine line(
+      "ls", "[--json]",
+      "Lists the recordings, the newest last: name, start, duration, ticks, events, size of its\n"
+      "folder, exit status or signal, and command. '-': not known, because the recorder is still\n"
+      "at work or was killed. Recordings made elsewhere with 'record -o' are listed by path.",
+      "Examples:\n"
+      "  backstep ls\n"
+      "  backstep ls --json | jq '.[] | select(.end.kind == \"signal\") | .name'");
+  line.add_flag("--json", json, "as JSON");
+  if (auto status = line.parse_args(args)) return *status;
+  Library library = Library::standard();
+  json ? print_json(library) : print_table(library);
+  return 0;
+}
+
+}  // namespace backstep::cli

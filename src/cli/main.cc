@@ -1,0 +1,92 @@
+// backstep: the table of contents. What each command does is in the file of its name; what it stands on is in
+// the layers above (docs/architecture.md).
+#include <cpuid.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "cli/commands.h"
+
+namespace {
+
+using namespace backstep;
+using namespace backstep::cli;
+
+constexpr Command kCommands[] = {
+    {"record", "run a program and record the run", record_command},
+    {"replay", "run a recording again, exactly", replay_command},
+    {"ls", "list recordings", ls_command},
+    {"info", "what is in a recording: command, end, crash, events, size", info_command},
+    {"dump", "every event of a recording, system calls decoded", dump_command},
+    {"rm", "remove recordings", rm_command},
+    {"pack", "make a recording self-contained, to move or send it", pack_command},
+};
+
+void print_help(FILE* out) {
+  fmt::print(out,
+             "usage: backstep COMMAND [ARG...]\n\n"
+             "Backstep records one run of a program and replays that run exactly, as often as you like.\n\n"
+             "  backstep record ./program      run it as always, and record\n"
+             "  backstep replay --autopilot    the same run again\n\n"
+             "Commands ('backstep COMMAND --help' explains each):\n");
+  for (const Command& command : kCommands) fmt::print(out, "  {:<8} {}\n", command.name, command.summary);
+  fmt::print(out, "\n  backstep --version, backstep --help\n");
+}
+
+// The log's checksums and the hot world use the crc32 instruction.
+void check_cpu() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_2))
+    throw Error("this CPU is too old for backstep: it has no SSE4.2");
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return kExitUsage;
+  }
+  std::string name = argv[1];
+  if (name == "--help" || name == "-h" || name == "help") {
+    if (argc > 2 && name == "help")
+      return run(3, std::array{argv[0], argv[2], const_cast<char*>("--help")}.data());
+    print_help(stdout);
+    return 0;
+  }
+  if (name == "--version" || name == "-V") {
+    fmt::print("backstep {}\n", kVersion);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (name != command.name) continue;
+    check_cpu();
+    return command.run(Args(argv + 2, argv + argc));
+  }
+  throw Error(fmt::format("there is no command '{}'; 'backstep --help' lists them", name), kExitUsage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int status = 0;
+  try {
+    status = run(argc, argv);
+  } catch (const Error& e) {
+    fmt::print(stderr, "backstep: {}\n", e.what());
+    status = e.exit_code;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "backstep: {}\n", e.what());
+    status = kExitFailure;
+  }
+  // A full disk behind `backstep dump >file` must not look like success.
+  if (fflush(stdout) != 0 && status == 0) {
+    fmt::print(stderr, "backstep: cannot write the output: {}\n", errno_text(errno));
+    status = kExitFailure;
+  }
+  return status;
+}

@@ -1,0 +1,104 @@
+// CLI11 does the work; this file gives it our manners and one thing it lacks: `record` and `replay` are
+// prefixes of somebody else's command line, and where ours ends must not depend on what the other one looks
+// like
+// (`backstep record -q ls -q --help`). So the leading options are counted first, with the knowledge of which
+// of them take a value, and only they are parsed.
+#include "cli/options.h"
+
+#include <iostream>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace backstep::cli {
+namespace {
+
+class Manners : public CLI::Formatter {
+ public:
+  explicit Manners(std::string usage) : usage_(std::move(usage)) {
+    column_width(28);
+    label("REQUIRED", "");
+  }
+  std::string make_usage(const CLI::App*, std::string) const override { return "usage: " + usage_ + "\n"; }
+  std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> opts) const override {
+    // Positional arguments are explained in the text.
+    return is_positional ? "" : CLI::Formatter::make_group(std::move(group), is_positional, std::move(opts));
+  }
+  // Usage first, then what it is for.
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string groups = make_groups(app, mode);
+    groups = groups.substr(groups.find_first_not_of('\n'), groups.find_last_not_of('\n'));
+    return make_usage(app, std::move(name)) + "\n" + make_description(app) + groups + "\n\n" +
+           app->get_footer() + "\n";
+  }
+
+ private:
+  std::string usage_;
+};
+
+}  // namespace
+
+CommandLine::CommandLine(const std::string& name, const std::string& usage, const std::string& description,
+                         const std::string& examples)
+    : CLI::App(description, name), usage_(fmt::format("backstep {} {}", name, usage)) {
+  formatter(std::make_shared<Manners>(usage_));
+  footer(examples);
+  set_help_flag("-h,--help", "this text");
+}
+
+std::optional<int> CommandLine::parse_args(const Args& args) {
+  Args reversed(args.rbegin(), args.rend());  // what CLI11 wants
+  try {
+    CLI::App::parse(std::move(reversed));
+    return {};
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help();
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    throw Error(fmt::format("{}\nusage: {}\nSee 'backstep {} --help'.", e.what(), usage_, get_name()),
+                kExitUsage);
+  }
+}
+
+size_t CommandLine::leading_options(const Args& args) const {
+  auto takes_value = [](const CLI::Option* option) { return option->get_items_expected_max() > 0; };
+  size_t i = 0;
+  while (i < args.size()) {
+    const std::string& arg = args[i];
+    if (arg.size() < 2 || arg[0] != '-' || arg == "--") return i;
+    bool value_follows = false;
+    if (arg[1] == '-') {
+      const CLI::Option* option = get_option_no_throw(arg.substr(0, arg.find('=')));
+      if (!option) return i;
+      value_follows = takes_value(option) && arg.find('=') == std::string::npos;
+    } else {
+      for (size_t k = 1; k < arg.size(); k++) {  // -q, -qo DIR, -qoDIR
+        const CLI::Option* option = get_option_no_throw(std::string("-") + arg[k]);
+        if (!option) return i;
+        if (!takes_value(option)) continue;
+        value_follows = k + 1 == arg.size();
+        break;
+      }
+    }
+    i += value_follows ? 2 : 1;
+  }
+  return args.size();
+}
+
+void add_engine_options(CLI::App& app, EngineOptions& engine) {
+  using Counter = EngineOptions::Counter;
+  static const std::map<std::string, Counter> counters = {
+      {"auto", Counter::Auto}, {"vector", Counter::Vector}, {"memory", Counter::Memory}};
+  // An empty group name hides an option from the help.
+  app.add_option("--engine-cache", engine.cache_size)->transform(CLI::AsSizeValue(false))->group("");
+  app.add_flag("!--engine-no-links", engine.links)->group("");
+  app.add_option("--engine-max-block", engine.max_block)->check(CLI::Range(1, 1024))->group("");
+  app.add_option("--engine-counter", engine.counter)->transform(CLI::CheckedTransformer(counters))->group("");
+  app.add_flag("--engine-check-ticks", engine.check_ticks)->group("");
+}
+
+}  // namespace backstep::cli

@@ -1,0 +1,58 @@
+// `backstep record`: options up to the first word that is not one of them; that word is the program, and all
+// that follows is the program's.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "record/record.h"
+
+namespace backstep::cli {
+
+int record_command(const Args& args) {
+  RecordOptions options;
+  std::string check;
+  CommandLine line("record", "[-o DIR] [options] [--] PROGRAM [ARG...]",
+                   "Runs PROGRAM and records everything that it cannot compute by itself, so that\n"
+                   "'backstep replay' can run it again exactly. The program keeps its terminal,\n"
+                   "input, output and exit status; the exit status of 'backstep record' is the program's.\n"
+                   "If PROGRAM cannot be run it is 127 (not found) or 126, as in a shell.\n\n"
+                   "Recordings go to $BACKSTEP_DIR, else $XDG_DATA_HOME/backstep, else\n"
+                   "~/.local/share/backstep, as PROGRAM-1, PROGRAM-2, ...; 'latest' is the newest.",
+                   "Examples:\n"
+                   "  backstep record ls -l             options after the program are the program's\n"
+                   "  backstep record -o bug1 ./server  into the folder bug1\n"
+                   "  backstep record -- -odd-name      a program whose name starts with '-'\n"
+                   "  backstep replay --autopilot       replay what was just recorded");
+  line.add_option("-o,--output", options.output, "folder to record into; must not exist yet")
+      ->type_name("DIR");
+  line.add_flag("-q,--quiet", options.quiet, "do not print the closing line");
+  line.add_option("--cpu", options.cpu,
+                  "highest CPU feature level that the program sees (x86-64,\n"
+                  "x86-64-v2, x86-64-v3), to replay on older machines")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"x86-64", "x86-64-v2", "x86-64-v3"}).description(""));
+  line.add_option("--check", check, "also log checksums of memory, for 'replay --check=deep'")
+      ->type_name("deep")
+      ->check(CLI::IsMember({"deep"}).description(""));
+  add_engine_options(line, options.engine);
+
+  size_t own = line.leading_options(args);
+  if (auto status = line.parse_args(Args(args.begin(), args.begin() + static_cast<ptrdiff_t>(own))))
+    return *status;
+  if (own < args.size() && args[own] == "--") {
+    own++;
+  } else if (own < args.size() && args[own].size() > 1 && args[own][0] == '-') {
+    throw Error(fmt::format("record has no option {}; a program whose name starts with '-' goes behind '--'\n"
+                            "See 'backstep record --help'.",
+                            args[own]),
+                kExitUsage);
+  }
+  options.command.assign(args.begin() + static_cast<ptrdiff_t>(own), args.end());
+  if (options.command.empty())
+    throw Error("record what? usage: backstep record [-o DIR] [options] [--] PROGRAM [ARG...]", kExitUsage);
+  options.check_deep = check == "deep";
+  return record(options);
+}
+
+}  // namespace backstep::cli

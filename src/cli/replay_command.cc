@@ -1,0 +1,70 @@
+// `backstep replay`. As a front for gdb, everything behind the recording's name is gdb's, as users of rr are
+// used to; with --autopilot or --serve there is no gdb, and options may stand anywhere.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "recording/library.h"
+#include "replay/replay.h"
+
+namespace backstep::cli {
+namespace {
+
+bool without_gdb(const Args& args) {
+  auto end = std::find_if(args.begin(), args.end(), [](const auto& a) { return a == "--" || a == "--args"; });
+  return std::any_of(args.begin(), end, [](const std::string& a) {
+    return a == "--autopilot" || a == "-a" || a == "--serve" || a.starts_with("--serve=") || a == "--help" ||
+           a == "-h";
+  });
+}
+
+}  // namespace
+
+int replay_command(const Args& args) {
+  ReplayOptions options;
+  std::string check, dir;
+  CommandLine line("replay", "[options] [DIR] [GDB-ARG...]",
+                   "Replays a recording: the same instructions, the same memory, the same output, as often\n"
+                   "as you like. DIR is a name that 'backstep ls' shows, or a path; without it the latest\n"
+                   "recording is replayed. Nothing outside is touched: no file, no network, no clock.\n\n"
+                   "Replay checks itself against the recording at every event. Exit status: 0 if the\n"
+                   "replay was exact, 3 if it diverged or the recording is damaged (a report says where).",
+                   "Examples:\n"
+                   "  backstep replay --autopilot          the latest recording, to its end\n"
+                   "  backstep replay --autopilot sort-2   another one, by name\n"
+                   "  backstep replay --autopilot >out     what the program wrote to its standard output");
+  line.add_flag("-a,--autopilot", options.autopilot,
+                "no debugger: replay to the end, with the program's output\n"
+                "on stdout and stderr");
+  line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
+  line.add_option("--check", check, "also verify memory checksums and mapped files")
+      ->type_name("deep")
+      ->check(CLI::IsMember({"deep"}).description(""));
+  line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
+  line.add_flag("--json", options.json, "closing report as JSON, on stderr");
+  line.add_option("DIR", dir);
+  add_engine_options(line, options.engine);
+
+  Args own = args;
+  if (!without_gdb(args)) {
+    size_t n = line.leading_options(args);
+    if (n < args.size() && args[n] != "--" && !args[n].starts_with('-')) n++;  // DIR
+    own.resize(n);
+    if (n < args.size() && args[n] == "--") n++;
+    options.gdb_args.assign(args.begin() + static_cast<ptrdiff_t>(n), args.end());
+  }
+  if (auto status = line.parse_args(own)) return *status;
+  if (options.autopilot && !options.serve.empty())
+    throw Error("--autopilot and --serve exclude each other", kExitUsage);
+  options.check_deep = check == "deep";
+  options.progress = !options.quiet && isatty(STDERR_FILENO);
+  options.recording = recording::Library::standard().resolve(dir).dir();
+  return replay(options);
+}
+
+}  // namespace backstep::cli

@@ -1,0 +1,156 @@
+// The code cache and its books: which guest code is translated, where, and how the pieces are linked.
+//
+//   Block   a run of guest instructions translated together; contiguous in guest memory, inside one page
+//           except for a last instruction that crosses the page's end. Every instruction in it can be
+//           entered; `meta` holds two bytes per instruction (guest length, cache length).
+//   Exit    a place where translated code leaves for the host: a direct branch whose target is not
+//           translated yet (patched when it is), a host-answered instruction, a tick stop.
+//   Link    a patched branch into a block; kept so that invalidating the block can undo it.
+//   PageCode  all blocks that came from one guest page.
+//   Landing the entry for indirect branches: restores r11, counts the tick, falls into the block.
+//
+// All of it is plain memory at fixed addresses (layout::kArenas), without constructors or malloc, since it
+// is used from the hot world. A full cache is emptied as a whole; nothing else ever frees memory.
+#pragma once
+#include <cstdint>
+
+#include "engine/context.h"
+#include "engine/layout.h"
+
+namespace backstep::engine {
+
+struct Block {
+  Address guest;
+  uint32_t cache;      // address of the body
+  uint32_t meta;       // index into the meta arena
+  uint32_t links;      // head of the list of incoming links, 0: none
+  uint16_t guest_size;
+  uint16_t cache_size;
+  uint16_t count;      // instructions
+  uint16_t dead;       // invalidated
+  uint32_t pad;
+};
+static_assert(sizeof(Block) == 32);
+
+enum class ExitKind : uint8_t { Branch, HostOp, TickStop };
+
+struct Exit {
+  Address target;    // Branch, TickStop: where to go on; HostOp: address of the instruction
+  uint32_t patch;    // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
+  ExitKind kind;
+  uint8_t length;    // HostOp: length of the instruction
+  uint16_t pad;
+};
+static_assert(sizeof(Exit) == 16);
+
+struct Link {
+  uint32_t patch;   // address of the rel32
+  uint32_t next;
+  Address target;   // guest address it leads to
+};
+static_assert(sizeof(Link) == 16);
+
+struct PageNode {
+  struct Entry {
+    uint16_t start, end;  // offsets in the page, [start, end)
+    uint32_t block;
+  } entries[15];
+  uint32_t next;
+  uint32_t count;
+};
+static_assert(sizeof(PageNode) == 128);
+
+struct PageCode {
+  Address page;
+  uint32_t nodes;      // head of the list, 0: none
+  uint8_t filled;      // bit c: the jump table of 1 KB chunk c is filled with the miss stub
+  uint8_t watched;     // the real page is write-protected by us because the guest may write it
+  uint16_t pad;
+  uint64_t starts[64]; // bit per byte: a translated instruction starts here
+};
+
+// A stretch of guest memory that may be executed, as the owner of the memory map told us.
+struct FetchRange {
+  Address start, end;
+  bool writable;
+};
+
+struct WideEntry {
+  Address pc;
+  uint64_t landing;
+};
+
+inline constexpr uint32_t kWideEntries = 1 << 16;
+inline constexpr uint32_t kPageHash = 1 << 16;   // pages of guest code above layout::kDirectEnd
+inline constexpr uint32_t kFetchRanges = 16;
+
+// Arenas, one after the other; sizes are addresses, memory is used as it is touched.
+inline constexpr uint64_t kArenaSize = 0x4000'0000;  // 1 GB each
+inline Block* const kBlocks = reinterpret_cast<Block*>(layout::kArenas);
+inline Exit* const kExits = reinterpret_cast<Exit*>(layout::kArenas + kArenaSize);
+inline Link* const kLinks = reinterpret_cast<Link*>(layout::kArenas + 2 * kArenaSize);
+inline PageNode* const kNodes = reinterpret_cast<PageNode*>(layout::kArenas + 3 * kArenaSize);
+inline PageCode* const kPages = reinterpret_cast<PageCode*>(layout::kArenas + 4 * kArenaSize);
+inline uint8_t* const kMeta = reinterpret_cast<uint8_t*>(layout::kArenas + 5 * kArenaSize);
+inline uint32_t* const kDirectPages = reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize);
+inline WideEntry* const kWide = reinterpret_cast<WideEntry*>(layout::kArenas + 6 * kArenaSize + 0x1000'0000);
+inline uint32_t* const kWidePages = reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize + 0x2000'0000);
+inline constexpr uint64_t kArenasTotal = 7 * kArenaSize;
+inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
+
+struct Statistics {
+  uint64_t blocks, instructions, exits, misses, flushes, invalidated, wide_sites;
+};
+
+// The one cache of this process.
+struct Cache {
+  // options, set once
+  uint64_t size;       // bytes used of layout::kCacheMax
+  uint32_t max_block;  // instructions per block
+  bool link;           // patch direct branches
+  bool check;          // compare with Context::limit at every tick
+  bool vector;         // count in xmm31 (else in Context::tick)
+  uint32_t hi16_offset;  // of ZMM16-31 in the XSAVE area
+  // state
+  uint8_t* hot;        // next byte of translated code; grows up
+  uint8_t* cold;       // stubs; grow down from the end
+  uint32_t blocks, exits, links, nodes, pages, meta;  // used entries; index 0 is never used
+  uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
+  uint32_t tail_block;
+  uint32_t watched_pages;
+  uint32_t fetch_next;
+  FetchRange fetch[kFetchRanges];
+  bool evex_seen;      // control has reached an AVX-512 instruction; from then on ticks are counted in memory
+  Statistics stats;
+};
+extern Cache bs_cache;
+
+enum class Result : uint32_t {
+  Ok,
+  NeedFetch,    // the address is not in a known executable range: ask the owner of the memory map
+  NeedCounter,  // the first AVX-512 instruction is next: the counter must leave its vector register
+  NeedFlush,    // cache full
+};
+
+// --- hot world (translate_hot.cc, links_hot.cc) ---
+struct Found {
+  uint32_t cache = 0;  // 0: not translated
+  uint32_t block = 0;
+};
+Found find(Address pc);
+// Translates from `pc` on. `landing`: emit an entry for indirect branches in front. `transient`: one
+// instruction, not entered into the books (for code that writes to its own page).
+Result translate(Address pc, bool landing, bool transient, uint32_t* address);
+PageCode* page_of(Address pc, bool create);
+void flush();
+void reset_fetch();
+void invalidate_page(Address page);
+// Stops watching (unprotects) the pages of [start, end) and drops their code. Returns how many were watched.
+int unwatch(Address start, Address end);
+uint32_t set_landing(Address pc, uint32_t address);
+void add_link(uint32_t block, uint32_t patch, Address target);
+uint32_t new_exit_stub(const Exit& exit);
+// The block that holds a cache address; 0: none.
+uint32_t block_at(uint32_t cache_address);
+
+}  // namespace backstep::engine

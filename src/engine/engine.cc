@@ -1,0 +1,295 @@
+// Setting up, entering and leaving the cache; turning faults in cache code into facts about the guest.
+#include "engine/engine.h"
+
+#include <cpuid.h>
+#include <fmt/format.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "engine/emit.h"
+#include "engine/entry.h"
+
+extern "C" {
+void bs_signal(int, siginfo_t*, void*);
+void bs_sigreturn();
+int arch_prctl(int, unsigned long);
+}
+
+namespace backstep::engine {
+namespace {
+
+constexpr int kArchSetGs = 0x1001, kArchGetFs = 0x1003;
+
+void map_fixed(uint64_t address, uint64_t size, int prot, const char* what) {
+  void* p = mmap(reinterpret_cast<void*>(address), size, prot,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p != reinterpret_cast<void*>(address)) {
+    int err = errno;
+    if (p != MAP_FAILED) munmap(p, size);
+    throw Error(fmt::format("cannot reserve {} MB of addresses at {:#x} for {}: {}. A limit on virtual memory "
+                            "(ulimit -v) or strict overcommit is the usual cause; lift it and try again.",
+                            size >> 20, address, what, p == MAP_FAILED ? errno_text(err) : "occupied"));
+  }
+}
+
+void make_pads() {
+  void (*const targets[])() = {bs_exit_branch, bs_exit_miss, bs_exit_hostop, bs_exit_tick, bs_wide_lookup,
+                               bs_exit_syscall};
+  static_assert(std::size(targets) == static_cast<size_t>(Pad::Count));
+  for (uint32_t i = 0; i < std::size(targets); i++) {
+    Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(pad_address(static_cast<Pad>(i))))};
+    e.u8(0xff), e.u8(0x25), e.u32(0);  // jmp [rip+0]
+    e.u64(reinterpret_cast<uint64_t>(targets[i]));
+  }
+}
+
+void make_signal_stack() {
+  constexpr size_t kSize = 256 << 10;
+  void* stack = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  stack_t alt{stack, 0, kSize};
+  if (stack == MAP_FAILED || sigaltstack(&alt, nullptr) != 0)
+    throw Error("cannot set up a signal stack: " + errno_text(errno));
+}
+
+}  // namespace
+
+Machine this_machine() {
+  Machine m;
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) && (c & (1u << 27))) {
+    unsigned low, high;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    m.xcr0 = low | static_cast<uint64_t>(high) << 32;
+  }
+  m.fsgsbase = getauxval(AT_HWCAP2) & 2;
+  bool avx512 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1u << 16)) && (b & (1u << 31));
+  if (avx512 && (m.xcr0 & 0xe6) == 0xe6 && __get_cpuid_count(0xd, 7, &a, &b, &c, &d))
+    m.hi16_offset = b, m.vector_counter = b + 1024 <= kXsaveSize;
+  return m;
+}
+
+void install_handler(int signo, uint64_t extra_flags) {
+  struct {
+    void (*handler)(int, siginfo_t*, void*);
+    unsigned long flags;
+    void (*restorer)();
+    unsigned long mask;
+  } action{bs_signal, SA_SIGINFO | SA_ONSTACK | 0x04000000 | extra_flags, bs_sigreturn, ~0ul};
+  syscall(SYS_rt_sigaction, signo, &action, nullptr, 8);
+}
+
+Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRange>(Address)> fetch)
+    : fetch_(std::move(fetch)) {
+  Machine machine = this_machine();
+  if (!(machine.xcr0 & 2))
+    throw Error("this CPU or kernel has no XSAVE; Backstep needs it (any x86-64 machine since 2011 has it)");
+  uint64_t size = std::clamp<uint64_t>(options.cache_size, 64 << 10, layout::kCacheMax) & ~(layout::kPage - 1);
+  map_fixed(layout::kHotPage, layout::kHotSize, PROT_READ | PROT_WRITE, "the guest's context");
+  map_fixed(layout::kCacheStart, size, PROT_READ | PROT_WRITE | PROT_EXEC, "the code cache");
+  map_fixed(layout::kJumpTable, layout::kJumpTableSize, PROT_READ | PROT_WRITE, "the jump table");
+  map_fixed(layout::kArenas, kArenasTotal, PROT_READ | PROT_WRITE, "engine tables");
+  madvise(reinterpret_cast<void*>(layout::kJumpTable), layout::kJumpTableSize, MADV_NOHUGEPAGE);
+  madvise(reinterpret_cast<void*>(layout::kArenas), kArenasTotal, MADV_NOHUGEPAGE);
+
+  Context& ctx = context();
+  bool vector = machine.vector_counter && options.counter != EngineOptions::Counter::Memory;
+  if (options.counter == EngineOptions::Counter::Vector && !vector)
+    throw Error("this CPU cannot count in a vector register (it has no AVX-512VL); use --engine-counter=memory");
+  ctx.features = 0;
+  if (machine.fsgsbase) ctx.features |= kHaveFsgsbase;
+  if (vector) ctx.features |= kVectorCounter;
+  if (machine.xcr0 & 4) ctx.features |= kHaveAvx;
+  ctx.save_mask = machine.xcr0 & kSavedComponents;
+  ctx.limit = ~0ull;
+  ctx.one[0] = 1;
+  ctx.jump_table = layout::kJumpTable;
+  ctx.rflags = 0x202;
+  // The host's FS base never changes: one host thread runs guests.
+  asm volatile("mov %%fs:0, %0" : "=r"(ctx.host_fs));
+  if (machine.fsgsbase) {
+    asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
+  } else {
+    syscall(SYS_arch_prctl, kArchSetGs, layout::kJumpTable);
+  }
+  // Initial vector state: XSTATE_BV 0 means 'initial' for XRSTOR; MXCSR is read regardless.
+  uint32_t mxcsr = 0x1f80;
+  std::memcpy(ctx.xsave + 24, &mxcsr, 4);
+
+  bs_cache.hi16_offset = machine.hi16_offset;
+  bs_cache.size = size;
+  bs_cache.max_block = std::clamp(options.max_block, 1u, 64u);
+  bs_cache.link = options.links;
+  bs_cache.check = options.check_ticks;
+  bs_cache.vector = vector;
+  make_pads();
+  flush();
+  make_signal_stack();
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) install_handler(signo);
+}
+
+uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
+  Context& ctx = context();
+  bool transient = transient_ == ctx.rip;
+  transient_.reset();
+  for (;;) {
+    uint32_t address = transient ? 0 : find(ctx.rip).cache;
+    if (address) return address;
+    switch (translate(ctx.rip, false, transient, &address)) {
+      case Result::Ok:
+        return address;
+      case Result::NeedFlush:
+        flush();
+        break;
+      case Result::NeedCounter:
+        // An AVX-512 instruction: the counter's register is the guest's from now on.
+        bs_cache.evex_seen = true;
+        if (!bs_cache.vector) break;
+        bs_cache.vector = false;
+        ctx.features &= ~static_cast<uint64_t>(kVectorCounter);
+        flush();
+        break;
+      case Result::NeedFetch: {
+        std::optional<FetchRange> range = fetch_(ctx.rip);
+        if (!range) {
+          stop = Stop{Stop::BadFetch, {}, {}};
+          return 0;
+        }
+        bs_cache.fetch[bs_cache.fetch_next++ % kFetchRanges] = *range;
+        break;
+      }
+    }
+  }
+}
+
+Stop Engine::run() {
+  Context& ctx = context();
+  for (;;) {
+    if (bs_cache.check && ctx.tick >= ctx.limit) return {Stop::TickStop, {}, {}};
+    std::optional<Stop> stop;
+    uint32_t address = address_of_rip(stop);
+    if (stop) return *stop;
+    ctx.resume = address;
+    switch (static_cast<Reason>(bs_enter())) {
+      case Reason::Dispatch:
+        break;
+      case Reason::Syscall:
+        return {Stop::Syscall, {}, {}};
+      case Reason::HostOp: {
+        const Exit& exit = kExits[ctx.exit];
+        ctx.rip = exit.target;
+        isa::Insn insn;
+        if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
+        return {Stop::HostOp, insn, {}};
+      }
+      case Reason::TickStop:
+        ctx.rip = kExits[ctx.exit].target;
+        return {Stop::TickStop, {}, {}};
+      case Reason::Fault:
+        if (auto s = after_fault()) return *s;
+        break;
+    }
+  }
+}
+
+// The signal handler has copied the registers; now find the guest instruction and undo what our own code in
+// front of it had changed. Indirect branches and gs: accesses hold r11 in its spill slot from their first
+// instruction on, far operands keep the scratch register in spill_any.
+std::optional<Stop> Engine::after_fault() {
+  Context& ctx = context();
+  FaultInfo fault = bs_fault_info;
+  if (fault.cache_pc == 0) {
+    if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
+    return Stop{Stop::Signal, {}, fault};
+  }
+  // A trap (int3) is reported behind its instruction.
+  const uint32_t trapped = fault.signo == SIGTRAP ? 1 : 0;
+  fault.cache_pc -= trapped;
+  uint32_t id = block_at(fault.cache_pc);
+  if (id == 0)
+    throw Error(fmt::format("internal error: signal {} in the code cache at {:#x}, outside of any block (tick {})",
+                            fault.signo, fault.cache_pc, ctx.tick));
+  const Block& block = kBlocks[id];
+  const uint8_t* meta = kMeta + block.meta;
+  uint32_t cache = block.cache;
+  Address pc = block.guest;
+  unsigned i = 0;
+  for (; i < block.count && cache + meta[2 * i + 1] <= fault.cache_pc; i++) {
+    pc += meta[2 * i];
+    cache += meta[2 * i + 1];
+  }
+  ctx.rip = pc;
+  if (trapped && i < block.count) ctx.rip = pc + meta[2 * i];
+  if (i < block.count && !trapped) {
+    auto* code = reinterpret_cast<const uint8_t*>(pc);
+    isa::Insn in = isa::decode(code, meta[2 * i]);
+    switch (in.cls) {
+      case isa::Class::Ret:
+      case isa::Class::JmpInd:
+      case isa::Class::CallInd:
+        if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
+        break;
+      case isa::Class::Gs:
+        if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
+        break;
+      default:
+        break;
+    }
+    // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
+    auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(cache));
+    if (in.disp_at && fault.cache_pc > cache && emitted[0] == 0x48 && emitted[1] == 0x89 && emitted[3] == 0x25) {
+      uint32_t slot;
+      std::memcpy(&slot, emitted + 4, 4);
+      if (slot == BACKSTEP_FIELD(spill_any)) ctx.gpr[emitted[2] >> 3 & 7] = ctx.spill_any;
+    }
+  }
+  if (fault.signo == SIGSEGV && bs_cache.watched_pages) {
+    PageCode* page = page_of(fault.address, false);
+    if (page && page->watched) {
+      // The guest writes to a page that code was translated from. Drop the code; if the writer itself is on that
+      // page, run the write alone first, or we would be back here for ever.
+      Address written = fault.address & ~(layout::kPage - 1);
+      Address last = ctx.rip + (i < block.count ? meta[2 * i] : 1) - 1;  // the books may be gone after this
+      invalidate_page(written);
+      if ((ctx.rip & ~(layout::kPage - 1)) == written || (last & ~(layout::kPage - 1)) == written)
+        transient_ = ctx.rip;
+      return std::nullopt;
+    }
+  }
+  return Stop{Stop::Fault, {}, fault};
+}
+
+void Engine::forget(Address start, Address end) {
+  reset_fetch();
+  for (Address page = start & ~(layout::kPage - 1); page < end;) {
+    if (bs_cache.pages <= 1) return;
+    // Long ranges: walk our pages instead of theirs.
+    if (end - page > 4096 * layout::kPage) {
+      for (uint32_t i = 1; i < bs_cache.pages; i++)
+        if (kPages[i].page >= page && kPages[i].page < end) invalidate_page(kPages[i].page);
+      return;
+    }
+    invalidate_page(page);
+    page += layout::kPage;
+  }
+}
+
+void Engine::prepare_write(Address start, Address end) {
+  if (bs_cache.watched_pages) unwatch(start, end);
+}
+
+void Engine::set_check(bool check) {
+  if (bs_cache.check == check) return;
+  bs_cache.check = check;
+  flush();
+}
+
+}  // namespace backstep::engine

@@ -1,0 +1,66 @@
+// The engine: runs guest code from the cache until something happens that its client must deal with.
+// It knows instructions and contexts; it knows nothing of Linux, logs or debuggers.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "engine/cache.h"
+#include "engine/context.h"
+#include "engine/hooks.h"
+#include "engine/options.h"
+#include "isa/decode.h"
+
+namespace backstep::engine {
+
+struct Stop {
+  enum Kind {
+    Syscall,   // rip is behind the instruction; hooks.syscall_hot declined
+    HostOp,    // `insn` at rip is the host's to answer
+    TickStop,  // tick == limit (or beyond, when it was set too late); rip is the next instruction
+    Fault,     // the guest's instruction at rip raised `fault`; registers are as before it
+    BadFetch,  // nothing executable at rip
+    Signal,    // an asynchronous signal (fault.signo); tick is exact, rip and registers are not
+  } kind;
+  isa::Insn insn;
+  FaultInfo fault{};
+};
+
+class Engine {
+ public:
+  // Sets up the fixed mappings, the signal stack and the fault handlers of this process. Once per process.
+  // `fetch` answers what may be executed around an address (nullopt: nothing).
+  Engine(const EngineOptions& options, std::function<std::optional<FetchRange>(Address)> fetch);
+
+  Stop run();
+
+  // The guest's mapping of [start, end) changes: forget code translated from there, stop watching it.
+  void forget(Address start, Address end);
+  // The kernel is about to write to [start, end) for the guest: watched pages there become writable.
+  void prepare_write(Address start, Address end);
+
+  // Switches tick checking (Context::limit) on or off; rebuilds the cache.
+  void set_check(bool check);
+
+  const Statistics& statistics() const { return bs_cache.stats; }
+
+ private:
+  uint32_t address_of_rip(std::optional<Stop>& stop);
+  std::optional<Stop> after_fault();
+
+  std::function<std::optional<FetchRange>(Address)> fetch_;
+  std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
+};
+
+// Installs the engine's handler for a signal. The mask blocks everything while it runs.
+void install_handler(int signo, uint64_t extra_flags = 0);
+
+// Features of this CPU and kernel that matter to us.
+struct Machine {
+  uint64_t xcr0 = 0;
+  bool fsgsbase = false;
+  bool vector_counter = false;  // AVX-512F+VL
+  uint32_t hi16_offset = 0;     // of ZMM16-31 in the XSAVE area; Intel and AMD differ
+};
+Machine this_machine();
+
+}  // namespace backstep::engine

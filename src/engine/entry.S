@@ -1,0 +1,282 @@
+# Between the host and the code cache.
+#
+# Entering loads the whole architectural state of the guest from the context page; leaving stores it. There
+# are two ways out. The *hot* way saves only the general registers and flags, keeps the guest's vector
+# registers and FS base in the CPU and calls a hot-world function (linking a branch, translating a block,
+# most system calls). If that returns 0, or where the host is needed at once, the *slow* way follows: vector
+# state to memory, host's FS base back, return from bs_enter.
+#
+# All addresses of the context are 32-bit absolute constants (engine/context.h).
+
+#define CTX 0x7ff00000
+#define GPR(n) (CTX + 8 * (n))
+#define RIP_ (CTX + 0x80)
+#define RFLAGS (CTX + 0x88)
+#define FS_BASE (CTX + 0x90)
+#define TICK (CTX + 0xa0)
+#define SPILL_R11 (CTX + 0xb0)
+#define SPILL_RAX (CTX + 0xb8)
+#define SPILL_FLAGS (CTX + 0xc0)
+#define TARGET (CTX + 0xd0)
+#define REASON (CTX + 0xdc)
+#define CONT (CTX + 0xe0)
+#define HOST_RSP (CTX + 0xe8)
+#define HOST_FS (CTX + 0xf0)
+#define ONE (CTX + 0x100)
+#define FEATURES (CTX + 0x110)
+#define SAVE_MASK (CTX + 0x118)
+#define RESUME (CTX + 0x120)
+#define SPILL_RCX (CTX + 0x128)
+#define IN_GUEST (CTX + 0x138)
+#define TICK_DEBT (CTX + 0x140)
+#define XSAVE (CTX + 0x2c0)
+
+#define HAVE_FSGSBASE 1
+#define VECTOR_COUNTER 2
+#define HAVE_AVX 4
+
+#define REASON_DISPATCH 1
+#define REASON_SYSCALL 2
+#define REASON_HOSTOP 3
+#define REASON_TICK 4
+#define REASON_FAULT 5
+
+#define ARCH_SET_FS 0x1002
+#define SYS_arch_prctl 158
+
+	.text
+
+	.macro save_gprs
+	movq %rax, GPR(0)
+	movq %rcx, GPR(1)
+	movq %rdx, GPR(2)
+	movq %rbx, GPR(3)
+	movq %rsp, GPR(4)
+	movq %rbp, GPR(5)
+	movq %rsi, GPR(6)
+	movq %rdi, GPR(7)
+	movq %r8, GPR(8)
+	movq %r9, GPR(9)
+	movq %r10, GPR(10)
+	movq %r11, GPR(11)
+	movq %r12, GPR(12)
+	movq %r13, GPR(13)
+	movq %r14, GPR(14)
+	movq %r15, GPR(15)
+	.endm
+
+	.macro load_gprs
+	movq GPR(0), %rax
+	movq GPR(1), %rcx
+	movq GPR(2), %rdx
+	movq GPR(3), %rbx
+	movq GPR(4), %rsp
+	movq GPR(5), %rbp
+	movq GPR(6), %rsi
+	movq GPR(7), %rdi
+	movq GPR(8), %r8
+	movq GPR(9), %r9
+	movq GPR(10), %r10
+	movq GPR(11), %r11
+	movq GPR(12), %r12
+	movq GPR(13), %r13
+	movq GPR(14), %r14
+	movq GPR(15), %r15
+	.endm
+
+	.globl bs_enter
+	.type bs_enter, @function
+bs_enter:
+	pushq %rbx
+	pushq %rbp
+	pushq %r12
+	pushq %r13
+	pushq %r14
+	pushq %r15
+	subq $8, %rsp
+	movq %rsp, HOST_RSP
+	movl SAVE_MASK, %eax
+	xorl %edx, %edx
+	xrstor64 XSAVE
+	testb $VECTOR_COUNTER, FEATURES
+	jz 1f
+	vmovq TICK, %xmm31
+	vmovdqu64 ONE, %xmm30
+1:	movq $1, IN_GUEST
+	movq FS_BASE, %rsi
+	testb $HAVE_FSGSBASE, FEATURES
+	jz 2f
+	wrfsbase %rsi
+	jmp 3f
+2:	movl $ARCH_SET_FS, %edi
+	movl $SYS_arch_prctl, %eax
+	syscall
+3:	pushq RFLAGS
+	popfq
+	load_gprs
+	jmpq *RESUME
+	.size bs_enter, . - bs_enter
+
+# Slow exit. Guest general registers and flags are in the context, reason in REASON, rsp = HOST_RSP.
+slow_exit:
+	testb $VECTOR_COUNTER, FEATURES
+	jz 1f
+	vmovq %xmm31, TICK
+1:	movq TICK_DEBT, %rax
+	addq %rax, TICK
+	movq $0, TICK_DEBT
+	movl SAVE_MASK, %eax
+	xorl %edx, %edx
+	xsave64 XSAVE
+from_fault:
+	fninit
+	ldmxcsr default_mxcsr(%rip)
+	testb $HAVE_AVX, FEATURES
+	jz 2f
+	vzeroupper
+2:	testb $HAVE_FSGSBASE, FEATURES
+	jz 3f
+	rdfsbase %rax
+	movq %rax, FS_BASE
+	movq HOST_FS, %rax
+	wrfsbase %rax
+	jmp 4f
+3:	movl $ARCH_SET_FS, %edi
+	movq HOST_FS, %rsi
+	movl $SYS_arch_prctl, %eax
+	syscall
+4:	movq $0, IN_GUEST
+	pushq $0x202
+	popfq
+	movl REASON, %eax
+	addq $8, %rsp
+	popq %r15
+	popq %r14
+	popq %r13
+	popq %r12
+	popq %rbp
+	popq %rbx
+	ret
+
+	.globl bs_fault_resume
+bs_fault_resume:
+	movl $REASON_FAULT, REASON
+	movq HOST_RSP, %rsp
+	jmp from_fault
+
+# A hot exit: `function` decides where to go on; 0 means the host is needed, for `reason`.
+	.macro hot_exit name, function, reason
+	.globl \name
+	.type \name, @function
+\name:
+	save_gprs
+	movq HOST_RSP, %rsp
+	pushfq
+	popq RFLAGS
+	cld
+	movl $\reason, REASON
+	call \function
+	testq %rax, %rax
+	jz slow_exit
+	movq %rax, RESUME
+	pushq RFLAGS
+	popfq
+	load_gprs
+	jmpq *RESUME
+	.size \name, . - \name
+	.endm
+
+	hot_exit bs_exit_branch, bs_hot_branch, REASON_DISPATCH
+	hot_exit bs_exit_miss, bs_hot_miss, REASON_DISPATCH
+	hot_exit bs_exit_hostop, bs_hot_hostop, REASON_HOSTOP
+
+	.globl bs_exit_tick
+bs_exit_tick:
+	save_gprs
+	movq HOST_RSP, %rsp
+	pushfq
+	popq RFLAGS
+	movl $REASON_TICK, REASON
+	jmp slow_exit
+
+# The translated `syscall`: rcx already holds what the instruction leaves there (the next pc), r11 where
+# translated code goes on. r11 gets the flags, as the CPU does it.
+	.globl bs_exit_syscall
+bs_exit_syscall:
+	movq %r11, CONT
+	movq %rcx, RIP_
+	save_gprs
+	movq HOST_RSP, %rsp
+	pushfq
+	popq %rax
+	movq %rax, RFLAGS
+	movq %rax, GPR(11)
+	cld
+	movl $REASON_SYSCALL, REASON
+	call bs_hot_syscall
+	testq %rax, %rax
+	jz slow_exit
+	movq %rax, RESUME
+	pushq RFLAGS
+	popfq
+	load_gprs
+	jmpq *RESUME
+
+# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target, SPILL_R11: the
+# guest's r11. Looks low targets up in the jump table, others in a hash table of {pc, landing}
+# (wide_index() in links_hot.cc computes the same index).
+	.globl bs_wide_lookup
+bs_wide_lookup:
+	movq %rax, SPILL_RAX
+	movq %rcx, SPILL_RCX
+	lahf
+	seto %al
+	movq %rax, SPILL_FLAGS
+	movq %r11, TARGET
+	cmpq $0x50000000, %r11
+	jb 2f
+	movq %r11, %rax
+	shrq $16, %rax
+	xorq %r11, %rax
+	movzwl %ax, %eax
+	shlq $4, %rax
+	movabsq $0x310190000000, %rcx
+	addq %rcx, %rax
+	cmpq %r11, (%rax)
+	jne 1f
+	movq 8(%rax), %r11
+	movabsq $0x8badf00d00000001, %rax
+	movq %rax, TARGET
+	jmp 3f
+1:	leaq bs_exit_miss(%rip), %r11
+	jmp 3f
+2:	movl %gs:(,%r11,4), %r11d
+3:	movq SPILL_FLAGS, %rax
+	addb $0x7f, %al
+	sahf
+	movq SPILL_RCX, %rcx
+	movq SPILL_RAX, %rax
+	jmpq *%r11
+
+# bool bs_guarded_copy(void* to, const void* from, size_t n): false if a page was not there. The fault handler
+# moves a fault at bs_guarded_insn to bs_guarded_fail.
+	.globl bs_guarded_copy
+	.type bs_guarded_copy, @function
+bs_guarded_copy:
+	movq %rdx, %rcx
+	.globl bs_guarded_insn
+bs_guarded_insn:
+	rep movsb
+	movl $1, %eax
+	ret
+	.globl bs_guarded_fail
+bs_guarded_fail:
+	xorl %eax, %eax
+	ret
+	.size bs_guarded_copy, . - bs_guarded_copy
+
+	.section .rodata
+	.align 4
+default_mxcsr:
+	.long 0x1f80
+	.section .note.GNU-stack,"",@progbits

@@ -1,0 +1,43 @@
+// Assembler entry points (entry.S) and the functions that they call.
+#pragma once
+#include <cstdint>
+
+namespace backstep::engine {
+
+// Why the guest left the cache. Values are known to entry.S.
+enum class Reason : uint32_t {
+  Dispatch = 1,  // the host must find or translate Context::rip (rare: the hot world does it mostly)
+  Syscall = 2,   // at a system call that the hot handler left to the host; rip is behind the instruction
+  HostOp = 3,    // at an instruction that the host answers; rip is at it
+  TickStop = 4,  // limit reached; rip is where execution goes on
+  Fault = 5,     // a signal handler brought us here; see FaultInfo
+};
+
+}  // namespace backstep::engine
+
+extern "C" {
+// Enters the cache at Context::resume; returns the Reason when the host is needed.
+uint32_t bs_enter();
+// Continues as an exit with Reason::Fault on the host stack (set as RIP by the signal handler; the guest's
+// state is in the context already).
+void bs_fault_resume();
+
+// Places that translated code jumps to.
+void bs_exit_branch();   // Context::exit: direct branch not linked
+void bs_exit_miss();     // indirect branch, no landing known
+void bs_exit_hostop();
+void bs_exit_tick();
+void bs_wide_lookup();   // indirect branch whose target may lie above layout::kDirectEnd
+void bs_exit_syscall();  // rcx: next pc, r11: where to continue
+
+// Copies memory that may not be there; false then (part may have been copied). Usable in both worlds.
+bool bs_guarded_copy(void* to, const void* from, unsigned long n);
+void bs_guarded_insn();
+void bs_guarded_fail();
+
+// Hot handlers: return the cache address to continue at (stored to Context::resume too), 0: go to the host.
+uint64_t bs_hot_branch();
+uint64_t bs_hot_miss();
+uint64_t bs_hot_hostop();
+uint64_t bs_hot_syscall();
+}

@@ -1,0 +1,32 @@
+// What the engine asks of its client, in the hot world. Function pointers, set once before the guest runs.
+#pragma once
+#include "engine/context.h"
+#include "isa/decode.h"
+
+namespace backstep::engine {
+
+struct Hooks {
+  // A system call is at hand (rip is behind it, rax holds the number). True: done, rax is the result and the
+  // guest goes on; false: nothing was done, the host is asked (Reason::Syscall).
+  bool (*syscall_hot)(Context&);
+  // An instruction that the host answers is at rip. True: done (rip and registers advanced).
+  bool (*host_op_hot)(Context&, const isa::Insn&);
+  // A signal that is not a fault of the guest's code: asynchronous, or a fault in host code.
+  // `in_guest`: it interrupted cache code.  True: leave the guest (Reason::Fault).
+  bool (*signal_hot)(int signo, void* info, void* ucontext, bool in_guest);
+};
+extern Hooks bs_hooks;
+
+// What a signal handler found when a fault took the guest out of the cache.
+struct FaultInfo {
+  int signo;
+  int code;          // si_code
+  uint64_t address;  // si_addr
+  uint64_t error;    // page fault error code, trap number, cr2 as in the sigcontext
+  uint64_t trapno;
+  uint64_t cr2;
+  uint32_t cache_pc; // where in the cache; 0: asynchronous
+};
+extern FaultInfo bs_fault_info;
+
+}  // namespace backstep::engine

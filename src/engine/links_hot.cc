@@ -1,0 +1,242 @@
+// Finding, linking and forgetting translated code, and the hot exits that do it while the guest runs.
+#include "base/hot.h"
+#include "engine/cache.h"
+#include "engine/emit.h"
+#include "engine/entry.h"
+#include "engine/hooks.h"
+#include "isa/decode.h"
+
+namespace backstep::engine {
+
+Hooks bs_hooks;
+
+namespace {
+
+constexpr long kMprotect = 10, kMadvise = 28, kDontNeed = 4;
+
+void discard(const void* start, uint64_t size) {
+  size = (size + layout::kPage - 1) & ~(layout::kPage - 1);
+  hot::syscall6(kMadvise, reinterpret_cast<long>(start), static_cast<long>(size), kDontNeed, 0, 0, 0);
+}
+
+void unprotect(PageCode& page) {
+  hot::syscall6(kMprotect, static_cast<long>(page.page), layout::kPage, 3 /*PROT_READ|PROT_WRITE*/, 0, 0, 0);
+  page.watched = 0;
+  bs_cache.watched_pages--;
+}
+
+// A dead block may still be entered in three ways: by links (sent back to stubs here), by landings (the
+// page's jump table entries are cleared by the caller) and by the code before it falling into it (its first
+// bytes become a jump; translate() never lays a successor behind a block shorter than that).
+void kill(uint32_t id) {
+  Block& b = kBlocks[id];
+  if (b.dead) return;
+  b.dead = 1;
+  bs_cache.stats.invalidated++;
+  for (uint32_t l = b.links; l; l = kLinks[l].next) {
+    uint32_t stub = new_exit_stub({kLinks[l].target, kLinks[l].patch, ExitKind::Branch, 0, 0});
+    patch_relative(kLinks[l].patch, stub);
+  }
+  b.links = 0;
+  Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(b.cache))};
+  e.jump(new_exit_stub({b.guest, 0, ExitKind::Branch, 0, 0}));
+}
+
+}  // namespace
+
+Found find(Address pc) {
+  PageCode* page = page_of(pc, false);
+  if (!page) return {};
+  unsigned offset = pc & 4095;
+  if (!(page->starts[offset / 64] >> (offset % 64) & 1)) return {};
+  for (uint32_t n = page->nodes; n; n = kNodes[n].next) {
+    const PageNode& node = kNodes[n];
+    for (unsigned i = 0; i < node.count; i++) {
+      const PageNode::Entry& entry = node.entries[i];
+      if (offset < entry.start || offset >= entry.end) continue;
+      const Block& b = kBlocks[entry.block];
+      if (b.dead) continue;
+      Address guest = b.guest;
+      uint32_t cache = b.cache;
+      const uint8_t* meta = kMeta + b.meta;
+      for (unsigned k = 0; k < b.count && guest < pc; k++) guest += meta[2 * k], cache += meta[2 * k + 1];
+      if (guest == pc && guest < b.guest + b.guest_size) return {cache, entry.block};
+    }
+  }
+  return {};
+}
+
+void add_link(uint32_t block, uint32_t patch, Address target) {
+  uint32_t id = bs_cache.links++;
+  kLinks[id] = {patch, kBlocks[block].links, target};
+  kBlocks[block].links = id;
+}
+
+uint32_t block_at(uint32_t address) {
+  uint32_t low = 1, high = bs_cache.blocks;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (kBlocks[middle].cache <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  uint32_t id = low - 1;
+  if (id == 0 || address >= kBlocks[id].cache + kBlocks[id].cache_size) return 0;
+  return id;
+}
+
+void invalidate_page(Address address) {
+  PageCode* page = page_of(address, false);
+  if (!page) return;
+  if (page->watched) unprotect(*page);
+  if (!page->nodes) return;
+  if (static_cast<uint64_t>(bs_cache.cold - bs_cache.hot) < (1 << 20)) {
+    flush();  // killing needs stubs
+    return;
+  }
+  for (uint32_t n = page->nodes; n; n = kNodes[n].next)
+    for (unsigned i = 0; i < kNodes[n].count; i++) kill(kNodes[n].entries[i].block);
+  page->nodes = 0;
+  for (uint64_t& word : page->starts) word = 0;
+  if (page->page < layout::kDirectEnd) {
+    for (unsigned chunk = 0; chunk < 4; chunk++)
+      if (page->filled & (1 << chunk))
+        hot::fill32(kJumps + page->page + chunk * 1024, pad_address(Pad::Miss), 1024);
+  } else {
+    for (uint32_t i = 0; i < kWideEntries; i++)
+      if ((kWide[i].pc & ~(layout::kPage - 1)) == page->page) kWide[i] = {0, 0};
+  }
+  bs_cache.tail_exit = 0;
+  context().target = kNoTarget;
+}
+
+int unwatch(Address start, Address end) {
+  int found = 0;
+  for (Address page = start & ~(layout::kPage - 1); page < end && bs_cache.watched_pages; page += layout::kPage) {
+    PageCode* p = page_of(page, false);
+    if (!p || !p->watched) continue;
+    found++;
+    invalidate_page(page);
+  }
+  return found;
+}
+
+void flush() {
+  Cache& c = bs_cache;
+  for (uint32_t i = 1; i < c.pages; i++)
+    if (kPages[i].watched) unprotect(kPages[i]);
+  if (c.hot) {  // not the first time
+    c.stats.flushes++;
+    discard(kBlocks, c.blocks * sizeof(Block));
+    discard(kExits, c.exits * sizeof(Exit));
+    discard(kLinks, c.links * sizeof(Link));
+    discard(kNodes, c.nodes * sizeof(PageNode));
+    discard(kPages, c.pages * sizeof(PageCode));
+    discard(kMeta, c.meta);
+    discard(kDirectPages, (layout::kDirectEnd >> 12) * sizeof(uint32_t));
+    discard(kWide, kWideEntries * sizeof(WideEntry));
+    discard(kWidePages, kPageHash * sizeof(uint32_t));
+    discard(kJumps, layout::kJumpTableSize);
+  }
+  c.hot = reinterpret_cast<uint8_t*>(layout::kCacheStart + kPadsSize);
+  c.cold = reinterpret_cast<uint8_t*>(layout::kCacheStart + c.size);
+  c.blocks = c.exits = c.links = c.nodes = c.pages = 1;
+  c.meta = 0;
+  c.tail_exit = 0;
+  c.watched_pages = 0;
+  context().target = kNoTarget;
+}
+
+namespace {
+
+// The body of `pc`: found, or translated now. 0: only the host can help.
+Found body_of(Address pc, Exit* from) {
+  Found f = find(pc);
+  if (f.cache) return f;
+  Cache& c = bs_cache;
+  // Lay the target down in place of the jump that leads to it, when that jump is the last thing emitted.
+  uint8_t* rollback = nullptr;
+  const uint32_t tail = c.tail_block;
+  if (from && c.tail_exit && from == &kExits[c.tail_exit] && from->patch + 4 == reinterpret_cast<uint64_t>(c.hot) &&
+      kBlocks[tail].cache_size >= 10) {
+    rollback = c.hot;
+    c.hot -= 5;
+  }
+  uint32_t address;
+  Result r = translate(pc, false, false, &address);
+  if (r != Result::Ok) {
+    if (rollback) c.hot = rollback;
+    return {};
+  }
+  if (rollback) {
+    kBlocks[tail].cache_size = static_cast<uint16_t>(kBlocks[tail].cache_size - 5);
+    from->patch = 0;
+  }
+  return {address, c.blocks - 1};
+}
+
+}  // namespace
+}  // namespace backstep::engine
+
+using namespace backstep;
+using namespace backstep::engine;
+
+extern "C" uint64_t bs_hot_branch() {
+  Context& ctx = context();
+  Exit& exit = kExits[ctx.exit];
+  bs_cache.stats.exits++;
+  Found f = body_of(exit.target, &exit);
+  if (!f.cache) {
+    ctx.rip = exit.target;
+    return 0;
+  }
+  if (exit.patch && bs_cache.link) {
+    patch_relative(exit.patch, f.cache);
+    add_link(f.block, exit.patch, exit.target);
+  }
+  return f.cache;
+}
+
+// Which target? Indirect jumps and calls have stored it to Context::target; plain returns have not (their
+// target is still below the stack pointer). A target left over from an earlier jump has a landing, or it
+// would have come here itself, and is cleared with every flush or invalidation: so an old one is known by its
+// valid table entry.
+extern "C" uint64_t bs_hot_miss() {
+  Context& ctx = context();
+  Cache& c = bs_cache;
+  c.stats.misses++;
+  Address target = ctx.target;
+  ctx.target = kNoTarget;
+  bool fresh = target != kNoTarget && (target >= layout::kDirectEnd || kJumps[target] == 0 ||
+                          kJumps[target] == pad_address(Pad::Miss));
+  if (!fresh) target = *reinterpret_cast<Address*>(ctx.gpr[RSP] - 8);
+
+  Found f = find(target);
+  if (f.cache && static_cast<uint64_t>(c.cold - c.hot) > 4096) {
+    // The code exists, entered otherwise so far: a landing of its own that jumps there.
+    Emitter e{c.hot};
+    uint32_t address = e.address();
+    emit_landing_stub(e, target, f.block, f.cache);
+    c.hot = e.p;
+    set_landing(target, address);
+    return address;
+  }
+  uint32_t address;
+  if (!f.cache && translate(target, true, false, &address) == Result::Ok) return address;
+  ctx.gpr[R11] = ctx.spill_r11;
+  ctx.rip = target;
+  ctx.tick_debt = 1;
+  return 0;
+}
+
+extern "C" uint64_t bs_hot_syscall() { return bs_hooks.syscall_hot(context()) ? context().cont : 0; }
+
+extern "C" uint64_t bs_hot_hostop() {
+  Context& ctx = context();
+  const Exit& exit = kExits[ctx.exit];
+  ctx.rip = exit.target;
+  if (exit.length == 0) return 0;
+  isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);
+  return bs_hooks.host_op_hot(ctx, in) ? exit.patch : 0;
+}

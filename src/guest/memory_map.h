@@ -1,0 +1,75 @@
+// The guest's view of its address space: what /proc/self/maps would say if we were not there.
+// Answers where a new mapping goes, what is mapped with which protection, and keeps what the
+// recording needs to know about mapped files. It only keeps books; mapping.h does the system calls.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/layout.h"
+
+namespace backstep::guest {
+
+struct Region {
+  uint64_t start = 0, end = 0;  // page-aligned, [start, end)
+  int prot = 0;                 // PROT_* as the guest asked
+  int flags = 0;                // MAP_PRIVATE / MAP_SHARED | MAP_ANONYMOUS | MAP_GROWSDOWN …
+  uint64_t offset = 0;          // into the file at `start`
+  std::string name;             // file path as /proc would show it, "[heap]", "[stack]" or empty
+  uint64_t dev = 0, inode = 0;
+};
+
+enum class Zone { Images, Data };  // layout.h
+
+// Guest mappings lie below this; the host's program, libraries and stacks are above.
+inline constexpr uint64_t kGuestEnd = 0x5000'0000'0000;
+// Lower hints are not honoured (the usual vm.mmap_min_addr), so that null pointers with an offset still
+// fault.
+inline constexpr uint64_t kLowestHint = 0x10000;
+// Below the end of the initial stack, find_free gives out nothing.
+inline constexpr uint64_t kStackReserve = 1ull << 30;
+
+class MemoryMap {
+ public:
+  // Adds [r.start, r.end), replacing whatever was there. Adjacent equal regions are merged as the kernel
+  // does.
+  void add(Region r);
+  void remove(uint64_t start, uint64_t end);
+  // False (nothing changed) if part of the range is not mapped: mprotect's ENOMEM.
+  bool protect(uint64_t start, uint64_t end, int prot);
+  // The region that holds addr, or null. Pointers are good until the next change of the map.
+  const Region* find(uint64_t addr) const;
+  // First region with end > addr.
+  const Region* next(uint64_t addr) const;
+  // No guest mapping, not the engine's (layout), below kGuestEnd.
+  bool is_free(uint64_t start, uint64_t end) const;
+  // Wholly mapped.
+  bool is_mapped(uint64_t start, uint64_t end) const;
+  // Where a new mapping of `size` bytes goes: at `hint` if that is usable (not 0), else in `zone` — Images
+  // bottom-up from layout::kImagesStart, Data top-down from below the stack's reserve — else in the other
+  // zone; nullopt: no space. `low32`: below 2 GB only (MAP_32BIT). Deterministic.
+  std::optional<uint64_t> find_free(uint64_t size, uint64_t hint, Zone zone, bool low32 = false) const;
+  // Contiguous run around addr with PROT_EXEC in every region: [start, end), empty when addr is not
+  // executable.
+  std::pair<uint64_t, uint64_t> executable_range(uint64_t addr) const;
+  void for_each(const std::function<void(const Region&)>& f) const;
+  // Text of /proc/self/maps, in the kernel's format.
+  std::string proc_maps() const;
+
+  uint64_t brk_start = 0, brk = 0;  // brk is the exact value, its pages are a "[heap]" region
+
+ private:
+  using Regions = std::map<uint64_t, Region>;
+  Regions::const_iterator at_or_after(uint64_t addr) const;  // first with end > addr
+  void split(uint64_t addr);                                 // makes addr a boundary if it is inside a region
+  void merge(uint64_t start, uint64_t end);                  // joins equal neighbours, borders included
+  std::optional<uint64_t> lowest_gap(uint64_t size, uint64_t low, uint64_t high) const;
+  std::optional<uint64_t> highest_gap(uint64_t size, uint64_t low, uint64_t high) const;
+
+  Regions regions_;  // by start; never overlapping, never empty
+};
+
+}  // namespace backstep::guest

@@ -1,0 +1,422 @@
+// Memory and signals of the guest. Real mappings never have PROT_EXEC: guest text is only read, by the
+// translator, so nothing can escape the cache unseen.
+#include "guest/process.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/hot.h"
+#include "engine/entry.h"
+
+namespace backstep::guest {
+namespace {
+
+constexpr uint64_t kPage = layout::kPage;
+constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;
+uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
+
+int real_prot(int prot) {
+  int p = prot & (PROT_READ | PROT_WRITE);
+  return prot & PROT_EXEC ? p | PROT_READ : p;
+}
+
+template <class... Args>
+long raw(long nr, Args... args) {
+  long a[6] = {static_cast<long>(args)...};
+  return hot::syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+bool valid_range(uint64_t addr, uint64_t length) {
+  return addr <= kUserEnd && length <= kUserEnd && addr + length <= kUserEnd;
+}
+
+}  // namespace
+
+Process::Process(const EngineOptions& options)
+    : engine_(options, [this](Address pc) -> std::optional<engine::FetchRange> {
+        auto [start, end] = map.executable_range(pc);
+        if (start == end) return std::nullopt;
+        bool writable = false;
+        for (uint64_t at = start; at < end;) {
+          const Region* r = map.find(at);
+          writable |= (r->prot & PROT_WRITE) != 0;
+          at = r->end;
+        }
+        return engine::FetchRange{start, end, writable};
+      }) {
+  xcr0 = engine::this_machine().xcr0 & 7;
+  map.brk_start = map.brk = layout::kBrkStart;
+}
+
+bool Process::readable(uint64_t addr, uint64_t size) const {
+  if (!valid_range(addr, size)) return false;
+  for (uint64_t at = addr; at < addr + size;) {
+    const Region* r = map.find(at);
+    if (!r || !(r->prot & (PROT_READ | PROT_EXEC | PROT_WRITE))) return false;
+    at = r->end;
+  }
+  return true;
+}
+
+bool Process::writable(uint64_t addr, uint64_t size) {
+  if (!valid_range(addr, size)) return false;
+  for (uint64_t at = addr; at < addr + size;) {
+    const Region* r = map.find(at);
+    if (!r || !(r->prot & PROT_WRITE)) return false;
+    at = r->end;
+  }
+  engine_.prepare_write(addr, addr + size);
+  return true;
+}
+
+// Only what the guest owns is ever unmapped.
+long Process::unmap_guest_parts(uint64_t start, uint64_t end) {
+  engine_.forget(start, end);
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+  for (const Region* r = map.next(start); r && r->start < end; r = map.next(r->end))
+    parts.emplace_back(std::max(start, r->start), std::min(end, r->end));
+  for (auto [a, b] : parts)
+    if (long err = raw(SYS_munmap, a, b - a)) return err;
+  map.remove(start, end);
+  return 0;
+}
+
+long Process::map_region(const Region& r, int fd, int extra_flags) {
+  if (long err = unmap_guest_parts(r.start, r.end)) return err;
+  int flags = (r.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | extra_flags;
+  if (fd < 0) flags |= MAP_ANONYMOUS;
+  long got = raw(SYS_mmap, r.start, r.end - r.start, real_prot(r.prot), flags, fd, r.offset);
+  if (hot::is_error(got)) return got == -EEXIST ? -ENOMEM : got;
+  if (static_cast<uint64_t>(got) != r.start) {  // a kernel before 4.17 takes the address as a hint
+    raw(SYS_munmap, got, r.end - r.start);
+    return -ENOMEM;
+  }
+  map.add(r);
+  return 0;
+}
+
+long Process::sys_munmap(uint64_t addr, uint64_t length) {
+  if (addr % kPage || length == 0 || !valid_range(addr, length)) return -EINVAL;
+  return unmap_guest_parts(addr, addr + page_up(length));
+}
+
+long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot) {
+  constexpr uint64_t kGrowsDown = 0x0100'0000, kGrowsUp = 0x0200'0000;
+  if (addr % kPage || (prot & ~(kGrowsDown | kGrowsUp | 7))) return -EINVAL;
+  if (length == 0) return 0;
+  if (!valid_range(addr, length)) return -ENOMEM;
+  uint64_t end = addr + page_up(length);
+  if (prot & kGrowsDown) {
+    const Region* r = map.find(addr);
+    if (!r || r->name != "[stack]") return -EINVAL;
+    addr = r->start;
+  }
+  prot &= 7;
+  if (!map.is_mapped(addr, end)) return -ENOMEM;
+  engine_.forget(addr, end);
+  long err = raw(SYS_mprotect, addr, end - addr, real_prot(static_cast<int>(prot)));
+  if (err) return err;
+  map.protect(addr, end, static_cast<int>(prot));
+  return 0;
+}
+
+long Process::sys_brk(uint64_t addr) {
+  if (addr < map.brk_start || addr > layout::kBrkEnd) return static_cast<long>(map.brk);
+  uint64_t old_end = page_up(map.brk), new_end = page_up(addr);
+  if (new_end > old_end) {
+    Region r{old_end, new_end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 0, "[heap]", 0, 0};
+    if (!map.is_free(old_end, new_end) || map_region(r, -1) != 0) return static_cast<long>(map.brk);
+  } else if (new_end < old_end) {
+    if (unmap_guest_parts(new_end, old_end) != 0) return static_cast<long>(map.brk);
+  }
+  map.brk = addr;
+  return static_cast<long>(addr);
+}
+
+long Process::sys_madvise(uint64_t addr, uint64_t length, uint64_t advice) {
+  if (addr % kPage || !valid_range(addr, length)) return -EINVAL;
+  uint64_t end = addr + page_up(length);
+  // MADV_FREE leaves the contents to chance; freeing at once is one of the things it may do.
+  if (advice == MADV_FREE) advice = MADV_DONTNEED;
+  bool discards = advice == MADV_DONTNEED || advice == MADV_REMOVE;
+  if (!discards) {
+    // Hints. Those that change inheritance or merging would concern our own machinery; all are optional.
+    return advice <= 25 || advice == 100 || advice == 101 ? 0 : -EINVAL;
+  }
+  engine_.forget(addr, end);
+  bool hole = !map.is_mapped(addr, end);
+  for (const Region* r = map.next(addr); r && r->start < end; r = map.next(r->end)) {
+    uint64_t a = std::max(addr, r->start), b = std::min(end, r->end);
+    if (long err = raw(SYS_madvise, a, b - a, advice)) return err;
+  }
+  return hole ? -ENOMEM : 0;
+}
+
+long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced) {
+  uint64_t old_addr = args[0], old_size = page_up(args[1]), new_size = page_up(args[2]), flags = args[3];
+  if (old_addr % kPage || new_size == 0 || (flags & ~7ull)) return -EINVAL;
+  if (!valid_range(old_addr, old_size) || !valid_range(0, new_size)) return -EFAULT;
+  if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) && !(flags & MREMAP_MAYMOVE)) return -EINVAL;
+  if (old_size == 0 || (flags & MREMAP_DONTUNMAP)) return -EINVAL;  // duplicates a shared mapping: not supported
+  const Region* found = map.find(old_addr);
+  if (!found) return -EFAULT;
+  Region r = *found;
+  if (old_addr + old_size > r.end) {
+    if (!map.is_mapped(old_addr, old_addr + old_size)) return -EFAULT;
+    return -EFAULT;  // spans mappings, as the kernel says
+  }
+  uint64_t to;
+  if (flags & MREMAP_FIXED) {
+    to = args[4];
+    if (to % kPage || !valid_range(to, new_size)) return -EINVAL;
+    if (to < old_addr + old_size && old_addr < to + new_size) return -EINVAL;
+    if (layout::overlaps_engine(to, to + new_size)) return -ENOMEM;
+  } else if (new_size <= old_size) {
+    if (new_size < old_size)
+      if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;
+    return static_cast<long>(old_addr);
+  } else if (old_addr + old_size == r.end && map.is_free(r.end, old_addr + new_size)) {
+    long got = raw(SYS_mremap, old_addr, old_size, new_size, 0, 0);
+    if (!hot::is_error(got)) {
+      engine_.forget(old_addr, old_addr + new_size);
+      Region grown = r;
+      grown.offset += old_addr - r.start;
+      grown.start = old_addr;
+      grown.end = old_addr + new_size;
+      map.add(grown);
+      return static_cast<long>(old_addr);
+    }
+    if (!(flags & MREMAP_MAYMOVE)) return got;
+    to = 0;
+  } else {
+    if (!(flags & MREMAP_MAYMOVE)) return -ENOMEM;
+    to = 0;
+  }
+  if (to == 0) {
+    if (forced) {
+      to = *forced;
+    } else {
+      auto place = map.find_free(new_size, 0, Zone::Data);
+      if (!place) return -ENOMEM;
+      to = *place;
+    }
+  }
+  if (long err = unmap_guest_parts(to, to + new_size)) return err;
+  engine_.forget(old_addr, old_addr + old_size);
+  if (new_size < old_size && (flags & MREMAP_FIXED)) {
+    if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;
+    old_size = new_size;
+  }
+  long got = raw(SYS_mremap, old_addr, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+  if (hot::is_error(got)) return got;
+  Region moved = r;
+  moved.offset += old_addr - r.start;
+  moved.start = to;
+  moved.end = to + new_size;
+  map.remove(old_addr, old_addr + old_size);
+  map.add(moved);
+  return static_cast<long>(to);
+}
+
+long Process::sys_arch_prctl(uint64_t code, uint64_t value) {
+  constexpr uint64_t kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003, kGetGs = 0x1004;
+  Context& ctx = context();
+  switch (code) {
+    case kSetFs:
+    case kSetGs:
+      if (value >= kUserEnd) return -EPERM;
+      (code == kSetFs ? ctx.fs_base : ctx.gs_base) = value;
+      return 0;
+    case kGetFs:
+    case kGetGs:
+      if (!writable(value, 8)) return -EFAULT;
+      std::memcpy(reinterpret_cast<void*>(value), code == kGetFs ? &ctx.fs_base : &ctx.gs_base, 8);
+      return 0;
+    default:
+      return -EINVAL;  // shadow stacks and the like are not offered
+  }
+}
+
+long Process::sys_rt_sigaction(const uint64_t args[6]) {
+  auto signo = static_cast<int>(args[0]);
+  if (args[3] != 8) return -EINVAL;
+  if (signo < 1 || signo > kSignals) return -EINVAL;
+  KernelSigaction fresh{};
+  if (args[1]) {
+    if (!readable(args[1], sizeof fresh)) return -EFAULT;
+    std::memcpy(&fresh, reinterpret_cast<const void*>(args[1]), sizeof fresh);
+    if (signo == SIGKILL || signo == SIGSTOP) return -EINVAL;
+  }
+  KernelSigaction old = actions[signo];
+  if (args[1]) {
+    fresh.mask &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+    actions[signo] = fresh;
+  }
+  if (args[2]) {
+    if (!writable(args[2], sizeof old)) return -EFAULT;
+    std::memcpy(reinterpret_cast<void*>(args[2]), &old, sizeof old);
+  }
+  return 0;
+}
+
+long Process::sys_rt_sigprocmask(const uint64_t args[6]) {
+  if (args[3] != 8) return -EINVAL;
+  uint64_t old = signals.mask;
+  if (args[1]) {
+    if (!readable(args[1], 8)) return -EFAULT;
+    uint64_t set;
+    std::memcpy(&set, reinterpret_cast<const void*>(args[1]), 8);
+    set &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+    switch (static_cast<int>(args[0])) {
+      case SIG_BLOCK: signals.mask |= set; break;
+      case SIG_UNBLOCK: signals.mask &= ~set; break;
+      case SIG_SETMASK: signals.mask = set; break;
+      default: return -EINVAL;
+    }
+  }
+  if (args[2]) {
+    if (!writable(args[2], 8)) return -EFAULT;
+    std::memcpy(reinterpret_cast<void*>(args[2]), &old, 8);
+  }
+  return 0;
+}
+
+long Process::sys_sigaltstack(uint64_t new_stack, uint64_t old_stack) {
+  struct KernelStack {
+    uint64_t sp;
+    int flags;
+    int pad;
+    uint64_t size;
+  };
+  constexpr int kDisable = 2, kOnStack = 1;
+  constexpr int kAutodisarm = static_cast<int>(1u << 31);
+  AltStack old = signals.alt;
+  uint64_t rsp = context().gpr[RSP];
+  bool on = !(old.flags & kDisable) && rsp > old.sp && rsp - old.sp <= old.size && !(old.flags & kAutodisarm);
+  if (new_stack) {
+    if (!readable(new_stack, sizeof(KernelStack))) return -EFAULT;
+    KernelStack k;
+    std::memcpy(&k, reinterpret_cast<const void*>(new_stack), sizeof k);
+    int mode = k.flags & ~kAutodisarm;
+    if (on) return -EPERM;
+    if (mode != 0 && mode != kDisable && mode != kOnStack) return -EINVAL;
+    if (mode == kDisable) {
+      signals.alt = AltStack{0, k.flags, 0};
+    } else {
+      if (k.size < 2048) return -ENOMEM;
+      signals.alt = AltStack{k.sp, k.flags & kAutodisarm, k.size};
+    }
+  }
+  if (old_stack) {
+    if (!writable(old_stack, sizeof(KernelStack))) return -EFAULT;
+    KernelStack k{old.sp, old.flags | (on ? kOnStack : 0), 0, old.size};
+    std::memcpy(reinterpret_cast<void*>(old_stack), &k.sp, 8);
+    std::memcpy(reinterpret_cast<void*>(old_stack + 8), &k.flags, 4);
+    std::memcpy(reinterpret_cast<void*>(old_stack + 16), &k.size, 8);
+  }
+  return 0;
+}
+
+bool Process::sys_rt_sigreturn() {
+  return pop_signal_frame(context(), signals, visible_state(), [this](uint64_t a, uint64_t n) { return readable(a, n); });
+}
+
+// AVX-512 is not shown, but a guest that uses it all the same has it saved and restored around its handlers.
+uint64_t Process::visible_state() const {
+  return xcr0 | (engine::bs_cache.evex_seen ? context().save_mask & 0xe0 : 0);
+}
+
+bool Process::push_handler(int signo, const siginfo_t& info, const TrapInfo& trap) {
+  KernelSigaction action = actions[signo];
+  constexpr uint64_t kResetHand = 0x8000'0000;
+  bool ok = push_signal_frame(context(), signals, action, signo, info, trap, visible_state(),
+                              [this](uint64_t a, uint64_t n) { return writable(a, n); });
+  if (ok && (action.flags & kResetHand)) actions[signo].handler = 0;
+  return ok;
+}
+
+uint32_t Process::memory_checksum() const {
+  uint32_t crc = 0;
+  std::vector<uint64_t> words(kPage / 8);
+  map.for_each([&](const Region& r) {
+    if (!(r.prot & PROT_WRITE) || (r.flags & MAP_SHARED)) return;
+    for (uint64_t page = r.start; page < r.end; page += kPage) {
+      // Untouched anonymous pages are zero; pages of zeroes do not count, so that having touched a page without
+      // changing it makes no difference.
+      unsigned char in_core = 0;
+      if (r.inode == 0 && (mincore(reinterpret_cast<void*>(page), kPage, &in_core) != 0 || !(in_core & 1))) continue;
+      if (!bs_guarded_copy(words.data(), reinterpret_cast<const void*>(page), kPage)) continue;
+      if (std::all_of(words.begin(), words.end(), [](uint64_t w) { return w == 0; })) continue;
+      crc = hot::crc32c(crc, &page, 8);
+      crc = hot::crc32c(crc, words.data(), kPage);
+    }
+  });
+  return crc;
+}
+
+Fate fate_of(const KernelSigaction& action, int signo) {
+  if (signo == SIGKILL) return Fate::Die;
+  if (signo == SIGSTOP) return Fate::StopProcess;
+  if (action.handler == 1) return Fate::Ignore;
+  if (action.handler != 0) return Fate::Handle;
+  switch (signo) {
+    case SIGCHLD:
+    case SIGURG:
+    case SIGWINCH:
+    case SIGCONT:
+      return Fate::Ignore;
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+      return Fate::StopProcess;
+    default:
+      return Fate::Die;
+  }
+}
+
+bool is_synchronous(int signo) {
+  return signo == SIGSEGV || signo == SIGBUS || signo == SIGFPE || signo == SIGILL || signo == SIGTRAP;
+}
+
+void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action) {
+  constexpr uint64_t kRestart = 0x1000'0000;
+  if (result != -EINTR || !(action.flags & kRestart)) return;
+  switch (nr) {
+    case SYS_read: case SYS_readv: case SYS_pread64: case SYS_preadv: case SYS_preadv2:
+    case SYS_write: case SYS_writev: case SYS_pwrite64: case SYS_pwritev: case SYS_pwritev2:
+    case SYS_open: case SYS_openat: case SYS_openat2: case SYS_creat: case SYS_ioctl: case SYS_wait4: case SYS_waitid:
+    case SYS_connect: case SYS_accept: case SYS_accept4: case SYS_recvfrom: case SYS_recvmsg: case SYS_recvmmsg:
+    case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg: case SYS_flock: case SYS_fcntl: case SYS_futex:
+    case SYS_getrandom: case SYS_mq_timedreceive: case SYS_mq_timedsend:
+      ctx.rip -= 2;
+      ctx.gpr[RAX] = nr;
+      break;
+    default:
+      break;
+  }
+}
+
+siginfo_t fault_siginfo(const engine::FaultInfo& fault) {
+  siginfo_t info;
+  std::memset(&info, 0, sizeof info);
+  info.si_signo = fault.signo;
+  info.si_code = fault.code;
+  info.si_addr = reinterpret_cast<void*>(fault.address);
+  return info;
+}
+
+TrapInfo fault_trap(const engine::FaultInfo& fault) {
+  TrapInfo trap;
+  trap.err = fault.error;
+  trap.trapno = fault.trapno;
+  trap.cr2 = fault.cr2;
+  return trap;
+}
+
+}  // namespace backstep::guest

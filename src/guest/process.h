@@ -1,0 +1,80 @@
+// The guest process as Linux would keep it: memory map, brk, signal dispositions, masks and stacks, thread
+// pointers. All of this is a function of the guest's own actions, so recorder and replayer share one
+// implementation: both call the same methods, with real memory underneath, and get the same results.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "guest/memory_map.h"
+#include "guest/signal_frame.h"
+
+namespace backstep::guest {
+
+inline constexpr int kSignals = 64;
+
+class Process {
+ public:
+  explicit Process(const EngineOptions& options);
+
+  engine::Engine& engine() { return engine_; }
+  MemoryMap map;
+  SignalState signals;
+  KernelSigaction actions[kSignals + 1] = {};
+  uint64_t xcr0 = 7;  // vector state shown to the guest
+
+  // May host code touch guest memory? `writable` also takes write watches off.
+  bool readable(uint64_t addr, uint64_t size) const;
+  bool writable(uint64_t addr, uint64_t size);
+
+  // Maps `r` really, replacing guest mappings there; never anything of the host's. `fd` < 0: anonymous.
+  // 0 or -errno.
+  long map_region(const Region& r, int fd, int extra_flags = 0);
+
+  // System calls with effects on the above only. Results as the kernel's: value or -errno.
+  long sys_munmap(uint64_t addr, uint64_t length);
+  long sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot);
+  long sys_brk(uint64_t addr);
+  long sys_madvise(uint64_t addr, uint64_t length, uint64_t advice);
+  // `forced`: put a moved mapping there (replay).
+  long sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced);
+  long sys_arch_prctl(uint64_t code, uint64_t value);
+  long sys_rt_sigaction(const uint64_t args[6]);
+  long sys_rt_sigprocmask(const uint64_t args[6]);
+  long sys_sigaltstack(uint64_t new_stack, uint64_t old_stack);
+  bool sys_rt_sigreturn();  // false: bad frame
+
+  // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
+  bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
+
+  // CRC-32C over all writable private guest memory that is present, for deep checks.
+  uint32_t memory_checksum() const;
+
+ private:
+  long unmap_guest_parts(uint64_t start, uint64_t end);
+  uint64_t visible_state() const;
+
+  engine::Engine engine_;
+};
+
+// What a disposition means for a signal that arrives now.
+enum class Fate { Ignore, Handle, Die, StopProcess };
+Fate fate_of(const KernelSigaction& action, int signo);
+bool is_synchronous(int signo);  // SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP
+
+// A call that a handler with SA_RESTART interrupted is made again after the handler: rip goes back to it. Before
+// pushing the handler's frame, in both worlds.
+void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action);
+
+// siginfo and trap details for a fault of the guest's code.
+siginfo_t fault_siginfo(const engine::FaultInfo& fault);
+TrapInfo fault_trap(const engine::FaultInfo& fault);
+
+// The guest's first six system-call arguments.
+inline void syscall_args(const Context& ctx, uint64_t args[6]) {
+  args[0] = ctx.gpr[RDI], args[1] = ctx.gpr[RSI], args[2] = ctx.gpr[RDX];
+  args[3] = ctx.gpr[R10], args[4] = ctx.gpr[R8], args[5] = ctx.gpr[R9];
+}
+
+}  // namespace backstep::guest

@@ -1,0 +1,30 @@
+// `backstep record`: make the folder, load the program, become it.
+#include "record/record.h"
+
+#include <filesystem>
+
+#include "record/recorder.h"
+#include "recording/library.h"
+
+namespace backstep {
+
+int record(const RecordOptions& options) {
+  recording::Library library = recording::Library::standard();
+  std::string program = std::filesystem::path(options.command.at(0)).filename().string();
+  recording::Recording recording = library.create(program.empty() ? "program" : program, options.output);
+  // Lives until the process ends, in run().
+  recorder::Recorder* recorder = nullptr;
+  try {
+    recorder = new recorder::Recorder(options, library, recording);
+    recorder->load();
+  } catch (...) {
+    std::error_code ignored;
+    delete recorder;
+    std::filesystem::remove_all(recording.dir(), ignored);
+    library.remove(recording);
+    throw;
+  }
+  recorder->run();
+}
+
+}  // namespace backstep

@@ -1,0 +1,23 @@
+// Recording one run of a program: `backstep record`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/options.h"
+
+namespace backstep {
+
+struct RecordOptions {
+  std::string output;                // folder to make; empty: a new name in the library
+  std::vector<std::string> command;  // program and arguments, never empty
+  bool quiet = false;                // no closing line on stderr
+  bool check_deep = false;           // log checksums of guest memory at intervals
+  std::string cpu;                   // highest feature level shown to the program; empty: this machine's
+  EngineOptions engine;
+};
+
+// Runs the program to its end and returns the exit status for our own exit: the program's (128 + signal when
+// it died of one and we could not die of it ourselves). Throws Error.
+int record(const RecordOptions& options);
+
+}  // namespace backstep

@@ -1,0 +1,581 @@
+// System calls that the table alone does not describe: those that change the guest's memory map or signals, make
+// or replace processes, or would show or disturb something of ours.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "guest/buffers.h"
+#include "record/recorder.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+using recording::EndKind;
+using recording::EventKind;
+using recording::PieceKind;
+
+namespace {
+
+constexpr uint64_t kPage = layout::kPage;
+uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
+
+long raw(uint64_t nr, const uint64_t a[6]) {
+  return hot::syscall6(static_cast<long>(nr), static_cast<long>(a[0]), static_cast<long>(a[1]), static_cast<long>(a[2]),
+                       static_cast<long>(a[3]), static_cast<long>(a[4]), static_cast<long>(a[5]));
+}
+
+std::optional<std::string> guest_text(uint64_t addr) {
+  int64_t n = addr ? text_length(addr, 4096) : -1;
+  if (n < 0) return std::nullopt;
+  std::string text(static_cast<size_t>(n), 0);
+  if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(addr), text.size())) return std::nullopt;
+  return text;
+}
+
+bool is_our_fd(uint64_t fd) {
+  for (int ours : bs_record.our_fds)
+    if (ours >= 0 && static_cast<int>(fd) == ours) return true;
+  return false;
+}
+
+void set_kind(uint64_t fd, uint8_t kind) {
+  if (fd < kTrackedFds) bs_record.fd_kind[fd] = kind;
+}
+uint8_t kind_of(uint64_t fd) { return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0; }
+
+// "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
+std::optional<std::string> own_proc_file(const std::string& path) {
+  for (std::string prefix : {std::string("/proc/self/"), std::string("/proc/thread-self/"),
+                             fmt::format("/proc/{}/", getpid()), fmt::format("/proc/self/task/{}/", gettid())})
+    if (path.starts_with(prefix)) return path.substr(prefix.size());
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, bool buffers) {
+  uint8_t flags = row.traits & kOutput ? kind_of(args[0]) : 0;
+  while (log_.active() && !log_syscall(row, nr, args, result, flags, buffers))
+    if (!log_.reserve(bs_record.needed)) break;
+}
+
+// With code pages write-protected, the kernel could not write there: take the protection off where it may write.
+int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  if (engine::bs_cache.watched_pages) {
+    uint64_t capacity = 4096;
+    for (int i = 0; i < row.argc; i++)
+      if (row.args[i].kind == Arg::Size) capacity = std::max(capacity, args[i]);
+    capacity = std::min<uint64_t>(capacity, 1 << 30);
+    for (int i = 0; i < row.argc; i++) {
+      if (is_scalar(row.args[i].kind) || !args[i]) continue;
+      ArgSpec spec = arg_spec(nr, args, i);
+      auto prepare = [&](uint64_t a, uint64_t n) { process_.engine().prepare_write(a, a + n); };
+      if (spec.kind == Arg::IovOut) {
+        for_each_iovec(args[i], args[spec.n], capacity << 10, prepare);
+      } else if (spec.kind == Arg::MsgOut) {
+        for_each_message_part(args[i], 1 << 30, prepare);
+      } else {
+        prepare(args[i], capacity);
+      }
+    }
+  }
+  execute_plain(row, nr, args);
+  return bs_record.result;
+}
+
+// Nothing is known about this call: it is made, and what it changed in the memory that its arguments point to
+// is found by comparing.
+int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
+  constexpr uint64_t kWindow = 4096;
+  struct Shadow {
+    uint64_t addr;
+    std::vector<unsigned char> before;
+  };
+  std::vector<Shadow> shadows;
+  for (int i = 0; i < 6; i++) {
+    const Region* r = process_.map.find(args[i]);
+    if (!r || !(r->prot & PROT_WRITE)) continue;
+    uint64_t n = std::min(kWindow, r->end - args[i]);
+    process_.engine().prepare_write(args[i], args[i] + n);
+    Shadow s{args[i], std::vector<unsigned char>(n)};
+    if (bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(s.addr), n)) shadows.push_back(std::move(s));
+  }
+  const Syscall& row = syscall_row(nr);
+  long result = raw(nr, args);
+  if (result != -ENOSYS)
+    note_once(fmt::format("system call {} ({}) is not in the table; its effects were found by comparing memory", nr,
+                          row.name ? row.name : "no name"));
+  if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;
+  recording::Appender& log = log_.appender();
+  Context& ctx = context();
+  uint8_t* at = log.begin(EventKind::Syscall, recording::kInexact, static_cast<uint16_t>(nr));
+  at = log.put_place(at, ctx.tick, ctx.rip - 2);
+  at = recording::put_u32(at, register_digest(ctx));
+  at = recording::put_varint(at, recording::zigzag(result));
+  for (int i = 0; i < row.argc; i++) at = recording::put_varint(at, args[i]);
+  for (const Shadow& s : shadows) {
+    auto* now = reinterpret_cast<const unsigned char*>(s.addr);
+    size_t first = 0, last = s.before.size();
+    while (first < last && s.before[first] == now[first]) first++;
+    while (last > first && s.before[last - 1] == now[last - 1]) last--;
+    if (first == last) continue;
+    *at++ = static_cast<uint8_t>(PieceKind::OutAt) << 3;
+    at = recording::put_varint(at, s.addr + first);
+    at = recording::put_varint(at, last - first);
+    std::memcpy(at, now + first, last - first);
+    at += last - first;
+  }
+  log.commit(at);
+  return result;
+}
+
+int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  int64_t result;
+  auto logged = [&](int64_t r, bool buffers = false) {
+    log_call(row, nr, args, r, buffers);
+    return r;
+  };
+  switch (nr) {
+    case SYS_mmap: return do_mmap(args);
+    case SYS_munmap: return logged(process_.sys_munmap(args[0], args[1]));
+    case SYS_mprotect: return logged(process_.sys_mprotect(args[0], args[1], args[2]));
+    case SYS_pkey_mprotect:
+      if (static_cast<int>(args[3]) != -1) return logged(-EINVAL);
+      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
+    case SYS_brk: return logged(process_.sys_brk(args[0]));
+    case SYS_madvise: return logged(process_.sys_madvise(args[0], args[1], args[2]));
+    case SYS_mremap: return logged(process_.sys_mremap(args, std::nullopt));
+    case SYS_arch_prctl: return logged(process_.sys_arch_prctl(args[0], args[1]));
+    case SYS_rt_sigaction:
+      result = process_.sys_rt_sigaction(args);
+      if (result == 0 && args[1]) set_real_action(static_cast<int>(args[0]));
+      return logged(result);
+    case SYS_rt_sigprocmask:
+      result = process_.sys_rt_sigprocmask(args);
+      log_call(row, nr, args, result, false);
+      set_real_mask();  // what was pending arrives now, behind this event
+      return result;
+    case SYS_sigaltstack: return logged(process_.sys_sigaltstack(args[0], args[1]));
+    case SYS_rt_sigreturn:
+      log_call(row, nr, args, 0, false);
+      if (!process_.sys_rt_sigreturn()) {
+        on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+      } else {
+        set_real_mask();
+      }
+      return 0;
+    case SYS_rt_sigsuspend:
+    case SYS_pause: return do_suspend(nr, args);
+    case SYS_exit:
+    case SYS_exit_group: finish(EndKind::Exit, static_cast<int>(args[0]) & 0xff, context().rip - 2);
+    case SYS_execve:
+    case SYS_execveat: return do_exec(nr, args);
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone: return do_fork(nr, args);
+    case SYS_set_tid_address: return logged(gettid());
+    case SYS_set_robust_list: return logged(args[1] == 24 ? 0 : -EINVAL);
+    case SYS_get_robust_list: return logged(-EPERM);
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2: return do_open(nr, args);
+    case SYS_readlink:
+    case SYS_readlinkat: return do_readlink(nr, args);
+    case SYS_close:
+      result = is_our_fd(args[0]) ? -EBADF : execute(row, nr, args);
+      set_kind(args[0], 0);
+      return logged(result);
+    case SYS_close_range: return do_close_range(args);
+    case SYS_dup:
+      result = execute(row, nr, args);
+      if (result >= 0) set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
+      return logged(result);
+    case SYS_dup2:
+    case SYS_dup3:
+      result = is_our_fd(args[0]) || is_our_fd(args[1]) ? -EBADF : execute(row, nr, args);
+      if (result >= 0) set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
+      return logged(result);
+    case SYS_fcntl:
+      result = execute(row, nr, args);
+      if (result >= 0 && (args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC))
+        set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
+      return logged(result, true);
+    case SYS_prctl: return do_prctl(row, args);
+    case SYS_prlimit64:
+    case SYS_setrlimit: return do_rlimit(row, nr, args);
+    case SYS_ptrace: note_once("ptrace was answered with EPERM"); return logged(-EPERM);
+    case SYS_seccomp: note_once("seccomp filters were refused with EINVAL"); return logged(-EINVAL);
+    case SYS_shmat:
+    case SYS_shmdt:
+    case SYS_remap_file_pages:
+      note_once(fmt::format("{} was answered with ENOSYS (shared memory is not recorded yet)", row.name));
+      return logged(-ENOSYS);
+    default:  // kill and its relatives, futex, …: the table knows their arguments
+      result = execute(row, nr, args);
+      return logged(result, true);
+  }
+}
+
+// --- memory ---
+
+std::string Recorder::keep(int fd) {
+  std::string key = store_.add(fd);
+  if (!detached_ && keys_.insert(key).second) recording_.add_key(key);
+  return key;
+}
+
+void Recorder::log_map(const Region& r, const std::string& key) {
+  if (!log_.reserve(256 + r.name.size() + key.size())) return;
+  recording::Appender& log = log_.appender();
+  uint8_t* at = log.begin(EventKind::Map, 0, 0);
+  for (uint64_t v : {r.start, r.end - r.start, static_cast<uint64_t>(r.prot), static_cast<uint64_t>(r.flags), r.offset})
+    at = recording::put_varint(at, v);
+  for (const std::string& text : {r.name, key}) {
+    at = recording::put_varint(at, text.size());
+    std::memcpy(at, text.data(), text.size());
+    at += text.size();
+  }
+  at = recording::put_varint(at, r.dev);
+  at = recording::put_varint(at, r.inode);
+  log.commit(at);
+}
+
+// The address is ours to choose; file contents come from the store's copy, so that what the guest sees later is
+// what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
+int64_t Recorder::do_mmap(const uint64_t args[6]) {
+  const Syscall& row = syscall_row(SYS_mmap);
+  auto logged = [&](int64_t result) {
+    log_call(row, SYS_mmap, args, result, false);
+    return result;
+  };
+  uint64_t hint = args[0], length = args[1], flags = args[3], offset = args[5];
+  auto prot = static_cast<int>(args[2]);
+  auto fd = static_cast<int>(args[4]);
+  uint64_t type = flags & MAP_TYPE;
+  if (length == 0 || offset % kPage || length > layout::kDataEnd ||
+      (type != MAP_PRIVATE && type != MAP_SHARED && type != MAP_SHARED_VALIDATE))
+    return logged(length > layout::kDataEnd ? -ENOMEM : -EINVAL);
+  bool anonymous = flags & MAP_ANONYMOUS;
+  bool shared = type != MAP_PRIVATE;
+  uint64_t size = page_up(length);
+  struct stat st {};
+  if (!anonymous) {
+    if (is_our_fd(args[4]) || fstat(fd, &st) != 0) return logged(-EBADF);
+  }
+  // Where
+  uint64_t at;
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+    if (hint % kPage) return logged(-EINVAL);
+    if (hint + size > 0x7fff'ffff'f000 || layout::overlaps_engine(hint, hint + size)) return logged(-ENOMEM);
+    if ((flags & MAP_FIXED_NOREPLACE) && !process_.map.is_free(hint, hint + size)) return logged(-EEXIST);
+    at = hint;
+  } else {
+    bool low = (prot & PROT_EXEC) && size <= 64 << 20;
+    if (!anonymous && S_ISREG(st.st_mode) && !shared && size <= 256 << 20) {
+      char magic[4] = {};
+      low |= pread(fd, magic, 4, 0) == 4 && std::memcmp(magic, "\177ELF", 4) == 0;
+    }
+    auto place = process_.map.find_free(size, hint, low ? Zone::Images : Zone::Data, flags & MAP_32BIT);
+    if (!place) return logged(-ENOMEM);
+    at = *place;
+  }
+  // What
+  Region r{at, at + size, prot & 7, static_cast<int>((shared ? MAP_SHARED : MAP_PRIVATE) | (flags & MAP_ANONYMOUS)),
+           anonymous ? 0 : offset, "", 0, 0};
+  int extra = static_cast<int>(flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
+  if (anonymous) {
+    if (long err = process_.map_region(r, -1, extra)) return logged(err);
+    logged(static_cast<int64_t>(at));
+    log_map(r, "");
+    return static_cast<int64_t>(at);
+  }
+  char path[4096];
+  ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
+  if (n > 0) r.name.assign(path, static_cast<size_t>(n));
+  r.dev = st.st_dev;
+  r.inode = st.st_ino;
+  // The kernel's own verdict on the request first.
+  if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return logged(err);
+  std::string key;
+  bool writable_share = shared && (prot & PROT_WRITE);
+  if (shared && !writable_share) writable_share = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  if (S_ISREG(st.st_mode)) {
+    try {
+      key = keep(fd);
+      if (!writable_share) {
+        Fd copy(store_.open(key));
+        Region snapshot = r;
+        snapshot.flags &= ~MAP_SHARED;
+        snapshot.flags |= MAP_PRIVATE;
+        if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
+      }
+    } catch (const Error& e) {
+      note_once(fmt::format("the contents of {} could not be kept: {}", r.name, e.what()));
+    }
+    if (writable_share)
+      note_once(fmt::format("{} is mapped shared and writable: what others, or write(2), change in it is not recorded",
+                            r.name));
+  } else if (r.name != "/dev/zero") {
+    note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded", r.name));
+  }
+  logged(static_cast<int64_t>(at));
+  log_map(r, key);
+  return static_cast<int64_t>(at);
+}
+
+// --- files ---
+
+std::optional<std::string> Recorder::proc_text(const std::string& path) {
+  auto file = own_proc_file(path);
+  if (!file) return std::nullopt;
+  std::string text;
+  if (*file == "maps") return process_.map.proc_maps();
+  if (*file == "cmdline") {
+    for (const std::string& a : start_.argv) text += a + '\0';
+    return text;
+  }
+  if (*file == "environ") {
+    for (const std::string& e : manifest_.env) text += e + '\0';
+    return text;
+  }
+  if (*file == "auxv")
+    return std::string(reinterpret_cast<const char*>(start_.auxv.data()), start_.auxv.size() * sizeof(uint64_t));
+  return std::nullopt;
+}
+
+int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  auto path = guest_text(args[nr == SYS_open ? 0 : 1]);
+  uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
+  int64_t result;
+  std::optional<std::string> text = path ? proc_text(*path) : std::nullopt;
+  auto own = path ? own_proc_file(*path) : std::nullopt;
+  if (text) {
+    int fd = memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+    for (size_t done = 0; fd >= 0 && done < text->size();) {
+      ssize_t n = ::write(fd, text->data() + done, text->size() - done);
+      if (n <= 0) break;
+      done += static_cast<size_t>(n);
+    }
+    if (fd >= 0) lseek(fd, 0, SEEK_SET);
+    result = fd >= 0 ? fd : -errno;
+  } else if (own && *own == "exe") {
+    int fd = ::open(start_.exe.c_str(), static_cast<int>(flags));
+    result = fd >= 0 ? fd : -errno;
+  } else {
+    result = execute(row, nr, args);
+  }
+  if (result >= 0) set_kind(static_cast<uint64_t>(result), 0);
+  log_call(row, nr, args, result);
+  return result;
+}
+
+int64_t Recorder::do_readlink(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  int base = nr == SYS_readlink ? 0 : 1;
+  auto path = guest_text(args[base]);
+  auto own = path ? own_proc_file(*path) : std::nullopt;
+  int64_t result;
+  if (own && *own == "exe") {
+    uint64_t n = std::min<uint64_t>(start_.exe.size(), args[base + 2]);
+    if (static_cast<int>(args[base + 2]) <= 0) {
+      result = -EINVAL;
+    } else if (!process_.writable(args[base + 1], n)) {
+      result = -EFAULT;
+    } else {
+      std::memcpy(reinterpret_cast<void*>(args[base + 1]), start_.exe.data(), n);
+      result = static_cast<int64_t>(n);
+    }
+  } else {
+    result = execute(row, nr, args);
+  }
+  log_call(row, nr, args, result);
+  return result;
+}
+
+int64_t Recorder::do_close_range(const uint64_t args[6]) {
+  // Our descriptors are holes in the range.
+  auto first = static_cast<unsigned>(args[0]), last = static_cast<unsigned>(args[1]);
+  std::vector<unsigned> ours;
+  for (int fd : bs_record.our_fds)
+    if (fd >= 0 && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last)
+      ours.push_back(static_cast<unsigned>(fd));
+  std::sort(ours.begin(), ours.end());
+  long result = 0;
+  uint64_t from = first;
+  ours.push_back(last);
+  for (size_t i = 0; i < ours.size() && result == 0; i++) {
+    bool end = i + 1 == ours.size();
+    uint64_t to = end ? last : ours[i] - 1ull;
+    if (from <= to || (end && first > last)) result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to), static_cast<long>(args[2]), 0, 0, 0);
+    from = ours[i] + 1ull;
+  }
+  if (result == 0 && !(args[2] & CLOSE_RANGE_CLOEXEC))
+    for (uint64_t fd = first; fd <= last && fd < kTrackedFds; fd++) set_kind(fd, 0);
+  log_call(syscall_row(SYS_close_range), SYS_close_range, args, result, false);
+  return result;
+}
+
+// --- process ---
+
+int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
+  int64_t result;
+  switch (args[0]) {
+    case PR_SET_SECCOMP:
+      note_once("seccomp filters were refused with EINVAL");
+      result = -EINVAL;
+      break;
+    case PR_SET_MM:
+      result = -EPERM;
+      break;
+    case PR_SET_TSC:
+      result = -EINVAL;
+      break;
+    default:
+      result = execute(row, SYS_prctl, args);
+      break;
+  }
+  log_call(row, SYS_prctl, args, result);
+  return result;
+}
+
+// A limit on address space would hit our own tables: it is accepted and not enforced.
+int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  bool sets = nr == SYS_setrlimit || args[2] != 0;
+  uint64_t which = nr == SYS_setrlimit ? args[0] : args[1];
+  int64_t result;
+  if (sets && (which == RLIMIT_AS || which == RLIMIT_DATA)) {
+    note_once("a limit on the address space (RLIMIT_AS, RLIMIT_DATA) was accepted but is not enforced");
+    uint64_t copy[6];
+    std::copy(args, args + 6, copy);
+    if (nr == SYS_prlimit64) {
+      copy[2] = 0;
+      result = args[3] ? raw(nr, copy) : 0;
+    } else {
+      result = 0;
+    }
+  } else {
+    result = execute(row, nr, args);
+  }
+  log_call(row, nr, args, result);
+  return result;
+}
+
+int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  int64_t result = 0;
+  if (nr == SYS_rt_sigsuspend) {
+    uint64_t mask;
+    if (args[1] != 8) {
+      result = -EINVAL;
+    } else if (!read_guest(args[0], &mask)) {
+      result = -EFAULT;
+    } else {
+      process_.signals.saved_mask = process_.signals.mask;
+      process_.signals.restore_mask = true;
+      process_.signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+      for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
+      if (!bs_record.pending_count) syscall(SYS_rt_sigsuspend, &mask, 8);
+      result = -EINTR;
+    }
+  } else {
+    if (!bs_record.pending_count) syscall(SYS_pause);
+    result = -EINTR;
+  }
+  log_call(row, nr, args, result, false);
+  return result;
+}
+
+// Threads and recorded children come with a later version. A forked child runs on under the engine, unrecorded,
+// so that the program as a whole works; the recording says so.
+int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  Context& ctx = context();
+  uint64_t flags = nr == SYS_clone ? args[0] : SIGCHLD;
+  int64_t result;
+  if (flags & CLONE_THREAD || ((flags & CLONE_VM) && !(flags & CLONE_VFORK))) {
+    if (notes_.count("the program tried to start a thread; this version records single-threaded programs, so the call "
+                     "failed with EAGAIN") == 0 && !options_.quiet && !detached_)
+      fmt::print(stderr, "backstep: the program starts a thread; this version records single-threaded programs only, so "
+                         "the call fails with EAGAIN\n");
+    note_once("the program tried to start a thread; this version records single-threaded programs, so the call failed "
+              "with EAGAIN");
+    result = -EAGAIN;
+  } else {
+    note_once("the program started child processes; this version records only the first process (children ran unrecorded)");
+    uint64_t real = flags & ~static_cast<uint64_t>(CLONE_VM | CLONE_VFORK | CLONE_SETTLS);
+    uint64_t stack = nr == SYS_clone ? args[1] : 0;
+    result = hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
+                           nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
+    if (result == 0) {
+      detached_ = true;
+      log_.abandon();
+      for (int& fd : bs_record.our_fds) fd = -1;
+      if (stack) ctx.gpr[RSP] = stack;
+      if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
+      return 0;
+    }
+  }
+  log_call(row, nr, args, result, true);
+  return result;
+}
+
+// The new program is not followed yet: the log ends here and the program goes on natively.
+int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
+  Context& ctx = context();
+  // If the kernel takes it we do not come back, so the end is written first and taken back on failure.
+  recording::Appender before = log_.appender();
+  uint64_t state = before.chunk ? before.chunk->state : 0;
+  bool mark = log_.active() && !detached_;
+  if (mark && !log_.appender().has_room(256)) {
+    log_.reserve(4096);
+    before = log_.appender();
+    state = before.chunk ? before.chunk->state : 0;
+  }
+  if (mark && log_.active()) {
+    recording::Appender& log = log_.appender();
+    uint8_t* at = log.begin(EventKind::End, 0, 0);
+    at = log.put_place(at, ctx.tick, ctx.rip - 2);
+    *at++ = static_cast<uint8_t>(EndKind::Exec);
+    at = recording::put_varint(at, 0);
+    log.commit(at);
+    manifest_.end = recording::Manifest::End{EndKind::Exec, 0, 0, ctx.tick, log.events, std::nullopt};
+    manifest_.notes.push_back("the program became another one (execve), which this version does not follow");
+    try {
+      manifest_.save(recording_.manifest_path());
+    } catch (const Error&) {
+      // Nothing to do about it here; the log is what counts.
+    }
+  }
+  uint64_t mask = process_.signals.mask;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  auto path = guest_text(args[nr == SYS_execve ? 0 : 1]);
+  if (path && nr == SYS_execve && own_proc_file(*path) == "exe") real[0] = reinterpret_cast<uint64_t>(start_.exe.c_str());
+  int64_t result = raw(nr, real);
+  set_real_mask();
+  if (mark && log_.active()) {
+    log_.appender() = before;
+    before.chunk->state = state;
+    manifest_.end.reset();
+    manifest_.notes.pop_back();
+  }
+  log_call(syscall_row(nr), nr, args, result);
+  return result;
+}
+
+}  // namespace backstep::recorder

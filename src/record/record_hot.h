@@ -1,0 +1,51 @@
+// The recorder's hot half: executes and logs the system calls that the table describes completely, and the
+// instructions with results from outside. Everything else goes to recorder.cc.
+#pragma once
+#include <csignal>
+#include <cstdint>
+
+#include "engine/context.h"
+#include "guest/cpu.h"
+#include "guest/syscall_table.h"
+#include "isa/decode.h"
+#include "recording/log_writer.h"
+
+namespace backstep::recorder {
+
+inline constexpr int kTrackedFds = 4096;
+inline constexpr unsigned kPendingSignals = 64;
+
+struct HotState {
+  recording::Appender* log;
+  guest::CpuLevel cpu;
+  uint64_t xcr0;
+  int our_fds[4];                  // descriptors that the guest must not touch; -1: none
+  uint8_t fd_kind[kTrackedFds];    // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
+  long (*vdso_clock_gettime)(int, void*);  // null: none
+
+  // A call that was executed but not logged (no room), or executed and logged with signals to deliver next.
+  bool executed, logged;
+  int64_t result;
+  uint64_t needed;                 // bytes that the event takes
+  uint64_t old_counts[6];          // counts in guest memory before the call (socklen_t …)
+
+  // Asynchronous signals that arrived and are not delivered to the guest yet.
+  siginfo_t pending[kPendingSignals];
+  volatile unsigned pending_count;
+  uint64_t fatal_mask;             // bit n-1: the guest's disposition of signal n is to die of it
+};
+extern HotState bs_record;
+
+bool record_syscall_hot(Context& ctx);
+bool record_host_op_hot(Context& ctx, const isa::Insn& insn);
+bool record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
+
+// Parts of the above for recorder.cc.
+// Executes a plain call; sets result and old_counts.
+void execute_plain(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+// Writes the event of a finished call. False: no room, `needed` says how much.
+bool log_syscall(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags,
+                 bool buffers);
+bool log_host_op(const Context& ctx, uint16_t op, unsigned count, const uint64_t* values);
+
+}  // namespace backstep::recorder

@@ -1,0 +1,382 @@
+// The life of a recording: load, run, react, end.
+//
+// The recorded program *is* this process (no supervisor): its parent, process group, terminal and exit status are
+// what they would be without us, and the last thing recording does is to end as the program ended.
+#include "record/recorder.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "base/error.h"
+#include "engine/host_ops.h"
+#include "guest/buffers.h"
+
+extern char** environ;
+
+namespace backstep::recorder {
+
+using namespace guest;
+using recording::EndKind;
+using recording::EventKind;
+
+namespace {
+
+int64_t monotonic_ns() {
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
+}
+
+constexpr uint64_t kDeepInterval = 64;  // events between two memory checksums of --check=deep
+
+std::string human_size(uint64_t bytes) {
+  if (bytes < 10 << 10) return fmt::format("{} bytes", bytes);
+  if (bytes < 10 << 20) return fmt::format("{} KB", bytes >> 10);
+  return fmt::format("{} MB", bytes >> 20);
+}
+
+}  // namespace
+
+Recorder::Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording)
+    : options_(options),
+      library_(library),
+      recording_(std::move(recording)),
+      store_(library.store()),
+      manifest_(recording::describe_start(options.command)),
+      process_(options.engine),
+      log_(recording_.log_path(), 1) {
+  auto level = parse_cpu_level(options.cpu);
+  if (!level)
+    throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu), kExitUsage);
+  HotState& s = bs_record;
+  s.log = &log_.appender();
+  s.cpu = *level;
+  if (*level < CpuLevel::V3) process_.xcr0 &= 3;
+  s.xcr0 = process_.xcr0;
+  for (int& fd : s.our_fds) fd = -1;
+  s.our_fds[0] = log_.fd();
+  s.fd_kind[1] = recording::kToStdout;
+  s.fd_kind[2] = recording::kToStderr;
+  if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
+    s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
+  engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
+  manifest_.cpu.level = cpu_level_name(*level);
+  manifest_.cpu.shown = shown_features(*level);
+}
+
+void Recorder::load() {
+  StartOptions start;
+  start.argv = options_.command;
+  for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+  rlimit limit{};
+  getrlimit(RLIMIT_STACK, &limit);
+  start.stack_size = limit.rlim_cur;
+  start.hwcap = getauxval(AT_HWCAP);
+  start.hwcap2 = engine::this_machine().fsgsbase ? 2 : 0;
+  if (getrandom(start.random, sizeof start.random, 0) != sizeof start.random)
+    throw Error("cannot get random bytes for the program's start: " + errno_text(errno));
+  start_ = load_program(start, *this);
+  manifest_.exe = start_.exe;
+  manifest_.save(recording_.manifest_path());
+
+  Context& ctx = context();
+  std::memset(ctx.gpr, 0, sizeof ctx.gpr);
+  ctx.gpr[RSP] = start_.rsp;
+  ctx.rip = start_.rip;
+  ctx.rflags = 0x202;
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  uint8_t* at = log.begin(EventKind::Start, 0, 0);
+  for (uint64_t r : ctx.gpr) at = recording::put_varint(at, r);
+  at = recording::put_varint(at, ctx.rip);
+  at = recording::put_varint(at, ctx.rflags);
+  log.commit(at);
+  if (start_.lost_privilege)
+    note_once("the program file is setuid, setgid or has capabilities; it was recorded without these privileges");
+}
+
+void Recorder::map(const Region& region, int fd) {
+  std::string key = fd >= 0 ? keep(fd) : "";
+  Fd copy(key.empty() ? -1 : store_.open(key));
+  if (long err = process_.map_region(region, copy.get()))
+    throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name, region.start,
+                            errno_text(static_cast<int>(-err))));
+  log_map(region, key);
+}
+
+void Recorder::write(uint64_t addr, std::span<const std::byte> bytes) {
+  if (!process_.readable(addr, bytes.size())) throw Error("internal error: loading writes outside of its mappings");
+  std::memcpy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
+  log_.reserve(bytes.size() + 64);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at = log.begin(EventKind::Memory, 0, 0);
+  at = recording::put_varint(at, addr);
+  std::memcpy(at, bytes.data(), bytes.size());
+  log.commit(at + bytes.size());
+}
+
+void Recorder::run() {
+  started_ns_ = monotonic_ns();
+  inherit_signals();
+  Context& ctx = context();
+  for (;;) {
+    engine::Stop stop = process_.engine().run();
+    switch (stop.kind) {
+      case engine::Stop::Syscall: on_syscall(); break;
+      case engine::Stop::HostOp: on_host_op(stop.insn); break;
+      case engine::Stop::Fault: on_fault(stop.fault); break;
+      case engine::Stop::BadFetch: on_bad_fetch(ctx.rip); break;
+      case engine::Stop::Signal: die(stop.fault.signo, 0, true); break;
+      case engine::Stop::TickStop: ctx.limit = ~0ull; break;
+    }
+  }
+}
+
+void Recorder::on_syscall() {
+  Context& ctx = context();
+  HotState& s = bs_record;
+  uint64_t nr = ctx.gpr[RAX];
+  uint64_t args[6];
+  syscall_args(ctx, args);
+  const Syscall& row = syscall_row(nr);
+  int64_t result;
+  if (s.executed) {  // by the hot half
+    result = s.result;
+    s.executed = false;
+    if (!s.logged) log_call(row, nr, args, result);
+    ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  } else {
+    switch (row.how) {
+      case How::Plain:
+        result = execute(row, nr, args);
+        log_call(row, nr, args, result);
+        break;
+      case How::Refuse:
+        result = -ENOSYS;
+        if (nr != SYS_rseq && nr != SYS_clone3) note_once(fmt::format("{} was answered with ENOSYS", row.name));
+        log_call(row, nr, args, result, false);
+        break;
+      case How::Unknown:
+        result = unknown_call(nr, args);
+        break;
+      case How::Special:
+      default:
+        result = special(row, nr, args);
+        break;
+    }
+    if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  }
+  if (options_.check_deep && log_.active() && log_.appender().events >= next_checksum_) take_tick_checksum();
+  deliver_pending(nr, result);
+}
+
+void Recorder::take_tick_checksum() {
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at = log.begin(EventKind::Checksum, 0, 0);
+  at = log.put_place(at, context().tick, context().rip);
+  at = recording::put_u32(at, process_.memory_checksum());
+  log.commit(at);
+  next_checksum_ = log.events + kDeepInterval;
+}
+
+void Recorder::on_host_op(const isa::Insn& insn) {
+  Context& ctx = context();
+  if (insn.cls == isa::Class::Bad) {
+    auto [start, end] = process_.map.executable_range(ctx.rip);
+    if (end - ctx.rip < 15) {
+      on_bad_fetch(end);
+    } else {
+      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+    }
+    return;
+  }
+  if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room
+    log_.reserve(4096);
+    record_host_op_hot(ctx, insn);
+    return;
+  }
+  engine::GuestAccess access{[this](Address a, uint64_t n) { return process_.readable(a, n); },
+                             [this](Address a, uint64_t n) { return process_.writable(a, n); }};
+  Address fault = 0;
+  switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
+    case engine::Emulated::Done: break;
+    case engine::Emulated::IllegalInstruction: on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0}); break;
+    case engine::Emulated::MemoryFault: on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0}); break;
+    case engine::Emulated::GeneralProtection: on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0}); break;
+  }
+}
+
+void Recorder::on_bad_fetch(uint64_t address) {
+  bool canonical = address < 1ull << 47;
+  if (!canonical) return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+  bool mapped = process_.map.find(address) != nullptr;
+  on_fault({SIGSEGV, mapped ? SEGV_ACCERR : SEGV_MAPERR, address, mapped ? 0x15ul : 0x14ul, 14, address, 0});
+}
+
+// A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
+void Recorder::on_fault(const engine::FaultInfo& fault) {
+  Context& ctx = context();
+  const KernelSigaction& action = process_.actions[fault.signo];
+  bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
+  if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
+  siginfo_t info = fault_siginfo(fault);
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  if (log.chunk) {
+    uint8_t* at = log.begin(EventKind::Signal, 0, static_cast<uint16_t>(fault.signo));
+    at = log.put_place(at, ctx.tick, ctx.rip);
+    at = recording::put_u32(at, register_digest(ctx));
+    at = recording::put_varint(at, static_cast<uint64_t>(fault.signo));
+    std::memcpy(at, &info, sizeof info);
+    log.commit(at + sizeof info);
+  }
+  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
+  set_real_mask();
+}
+
+// Asynchronous signals that arrived: the guest meets them here, behind a system call.
+void Recorder::deliver_pending(uint64_t nr, int64_t result) {
+  HotState& s = bs_record;
+  Context& ctx = context();
+  bool first = true;
+  while (s.pending_count) {
+    sigset_t all, old;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    siginfo_t info = s.pending[0];
+    s.pending_count = s.pending_count - 1;
+    std::memmove(const_cast<siginfo_t*>(s.pending), s.pending + 1, s.pending_count * sizeof(siginfo_t));
+    sigprocmask(SIG_SETMASK, &old, nullptr);
+    int signo = info.si_signo;
+    switch (fate_of(process_.actions[signo], signo)) {
+      case Fate::Ignore:
+      case Fate::StopProcess:
+        continue;
+      case Fate::Die:
+        die(signo, ctx.rip, true);
+      case Fate::Handle:
+        break;
+    }
+    log_.reserve(4096);
+    recording::Appender& log = log_.appender();
+    if (log.chunk) {
+      uint8_t* at = log.begin(EventKind::Signal, recording::kAsynchronous, static_cast<uint16_t>(signo));
+      at = log.put_place(at, ctx.tick, ctx.rip);
+      at = recording::put_u32(at, register_digest(ctx));
+      at = recording::put_varint(at, static_cast<uint64_t>(signo));
+      std::memcpy(at, &info, sizeof info);
+      log.commit(at + sizeof info);
+    }
+    if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
+    first = false;
+    if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);
+    set_real_mask();
+    set_real_action(signo);  // SA_RESETHAND
+  }
+}
+
+void Recorder::inherit_signals() {
+  for (int signo = 1; signo <= kSignals; signo++) {
+    if (signo == SIGKILL || signo == SIGSTOP) continue;
+    KernelSigaction current{};
+    syscall(SYS_rt_sigaction, signo, nullptr, &current, 8);
+    if (!is_synchronous(signo) && current.handler == 1) process_.actions[signo].handler = 1;
+    set_real_action(signo);
+  }
+  uint64_t mask = 0;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, 8);
+  process_.signals.mask = mask;
+  set_real_mask();
+}
+
+// What the kernel does with a signal before it is ours: ignored and stopping ones are left to it.
+void Recorder::set_real_action(int signo) {
+  if (is_synchronous(signo)) return;
+  Fate fate = fate_of(process_.actions[signo], signo);
+  uint64_t bit = 1ull << (signo - 1);
+  bs_record.fatal_mask &= ~bit;
+  if (fate == Fate::Handle || fate == Fate::Die) {
+    if (fate == Fate::Die) bs_record.fatal_mask |= bit;
+    engine::install_handler(signo);
+    return;
+  }
+  KernelSigaction real{};
+  real.handler = process_.actions[signo].handler == 1 ? 1 : 0;
+  syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
+}
+
+// Faults are how the engine works: they are never really blocked.
+void Recorder::set_real_mask() {
+  uint64_t mask = process_.signals.mask;
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+}
+
+void Recorder::note_once(const std::string& text) {
+  if (detached_ || !notes_.insert(text).second) return;
+  log_.note(text);
+  manifest_.notes.push_back(text);
+}
+
+void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool asynchronous) {
+  Context& ctx = context();
+  bool stopped = !log_.active();
+  if (stopped && !log_.stopped().empty()) {
+    manifest_.notes.push_back(fmt::format("the recording ends early: {} (the program ran on)", log_.stopped()));
+    kind = EndKind::Stopped;
+  }
+  uint64_t events = log_.appender().events + (stopped ? 0 : 1);
+  Tick ticks = stopped ? log_.appender().tick : ctx.tick;
+  log_.end(kind, status, ctx.tick, pc, asynchronous ? recording::kAsynchronous : 0);
+  manifest_.end = recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
+  if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
+  try {
+    manifest_.save(recording_.manifest_path());
+  } catch (const Error& e) {
+    if (!options_.quiet) fmt::print(stderr, "backstep: {}\n", e.what());
+  }
+  if (!options_.quiet) {
+    auto& end = *manifest_.end;
+    fmt::print(stderr, "backstep: recorded {:.3f} s, {} ticks, {} events, {} in {}{}\n",
+               static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
+               recording_.dir(), stopped ? " (ended early: " + log_.stopped() + ")" : "");
+  }
+}
+
+void Recorder::finish(EndKind kind, int64_t status, Address pc) {
+  if (!detached_) close_recording(kind, status, pc);
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
+}
+
+void Recorder::die(int signo, Address pc, bool asynchronous) {
+  if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+  KernelSigaction real{};
+  syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
+  uint64_t none = 0;
+  // The recorder's own memory is no use in a core file, and there is a lot of address space.
+  rlimit core{};
+  getrlimit(RLIMIT_CORE, &core);
+  core.rlim_cur = 0;
+  setrlimit(RLIMIT_CORE, &core);
+  syscall(SYS_tgkill, getpid(), gettid(), signo);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, 8);
+  syscall(SYS_exit_group, 128 + signo);
+  __builtin_unreachable();
+}
+
+}  // namespace backstep::recorder

@@ -1,0 +1,81 @@
+// The recorder: one guest process, its log, and everything about it that the hot half does not do.
+#pragma once
+#include <set>
+#include <string>
+
+#include "base/fd.h"
+#include "guest/image.h"
+#include "guest/process.h"
+#include "guest/syscall_table.h"
+#include "record/record.h"
+#include "record/record_hot.h"
+#include "recording/library.h"
+#include "recording/log_writer.h"
+#include "recording/manifest.h"
+
+namespace backstep::recorder {
+
+class Recorder final : public guest::Placer {
+ public:
+  Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording);
+
+  // Loads the program; throws guest::LoadError with nothing started.
+  void load();
+  // Runs it. Ends the process itself, as the program ended.
+  [[noreturn]] void run();
+
+  // Placer: what loading does to memory is logged, so that a replay needs no loader.
+  void map(const guest::Region& region, int fd) override;
+  void write(uint64_t addr, std::span<const std::byte> bytes) override;
+  guest::MemoryMap& memory() override { return process_.map; }
+
+ private:
+  // recorder.cc
+  void on_syscall();
+  void on_host_op(const isa::Insn& insn);
+  void on_fault(const engine::FaultInfo& fault);
+  void on_bad_fetch(uint64_t address);
+  void deliver_pending(uint64_t nr, int64_t result);
+  [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
+  // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
+  [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
+  void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
+  void note_once(const std::string& text);
+  void inherit_signals();
+  void set_real_action(int signo);
+  void set_real_mask();
+  void take_tick_checksum();
+
+  // record_calls.cc: system calls that need more than the table
+  int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void log_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, bool buffers = true);
+  int64_t execute(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);  // plain, with write watches off
+  int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
+  int64_t do_mmap(const uint64_t args[6]);
+  int64_t do_open(uint64_t nr, const uint64_t args[6]);
+  int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
+  int64_t do_fork(uint64_t nr, const uint64_t args[6]);
+  int64_t do_exec(uint64_t nr, const uint64_t args[6]);
+  int64_t do_close_range(const uint64_t args[6]);
+  int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
+  void log_map(const guest::Region& region, const std::string& key);
+  std::string keep(int fd);  // file contents into the store; the key
+  std::optional<std::string> proc_text(const std::string& path);
+
+  RecordOptions options_;
+  recording::Library library_;
+  recording::Recording recording_;
+  recording::Store store_;
+  recording::Manifest manifest_;
+  guest::Process process_;
+  recording::LogWriter log_;
+  guest::StartState start_;
+  std::set<std::string> keys_, notes_;
+  bool detached_ = false;  // a forked child: runs on, unrecorded
+  uint64_t next_checksum_ = 0;
+  int64_t started_ns_ = 0;
+};
+
+}  // namespace backstep::recorder

@@ -1,0 +1,71 @@
+// Numbers in event bodies: LEB128 varints, zigzag for signed ones. Inline, for the hot world.
+#pragma once
+#include <cstdint>
+
+#include "base/hot.h"
+#include "recording/format.h"
+
+namespace backstep::recording {
+
+inline uint8_t* put_varint(uint8_t* p, uint64_t v) {
+  while (v >= 0x80) {
+    *p++ = static_cast<uint8_t>(v | 0x80);
+    v >>= 7;
+  }
+  *p++ = static_cast<uint8_t>(v);
+  return p;
+}
+inline uint64_t zigzag(int64_t v) { return static_cast<uint64_t>(v) << 1 ^ static_cast<uint64_t>(v >> 63); }
+inline int64_t unzigzag(uint64_t v) { return static_cast<int64_t>(v >> 1) ^ -static_cast<int64_t>(v & 1); }
+
+inline uint8_t* put_u32(uint8_t* p, uint32_t v) {
+  __builtin_memcpy(p, &v, 4);
+  return p + 4;
+}
+
+// Reads within [p, end); `ok` turns false when the bytes run out.
+struct Cursor {
+  const uint8_t* p;
+  const uint8_t* end;
+  bool ok = true;
+
+  uint64_t varint() {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && p < end; shift += 7) {
+      uint8_t byte = *p++;
+      v |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return v;
+    }
+    ok = false;
+    return 0;
+  }
+  int64_t signed_varint() { return unzigzag(varint()); }
+  uint32_t u32() {
+    if (end - p < 4) {
+      ok = false;
+      return 0;
+    }
+    uint32_t v;
+    __builtin_memcpy(&v, p, 4);
+    p += 4;
+    return v;
+  }
+  uint8_t u8() {
+    if (p >= end) {
+      ok = false;
+      return 0;
+    }
+    return *p++;
+  }
+  const uint8_t* bytes(uint64_t n) {
+    if (n > static_cast<uint64_t>(end - p)) {
+      ok = false;
+      return nullptr;
+    }
+    const uint8_t* at = p;
+    p += n;
+    return at;
+  }
+};
+
+}  // namespace backstep::recording

@@ -1,0 +1,86 @@
+// The log of one process, to the byte (docs/trace-format.md is the prose version and must agree).
+//
+//   file   := FileHeader chunk*
+//   chunk  := ChunkHeader event*            (capacity bytes in the file; `used` of them hold events)
+//   event  := kind:u8 flags:u8 nr:u16 size:u32 body check:u16
+//   size   counts the whole event; check is the low half of the chunk's running CRC-32C over all bytes of
+//   the chunk's events before it.
+//
+// The running length and CRC of a chunk are published with one 8-byte store after each event, so what a
+// killed recorder leaves behind ends at an event boundary and can be verified. Numbers in bodies are
+// LEB128 varints ('v'), signed ones zigzag ('z'); fixed-width fields are little-endian.
+//
+//   Syscall   v tick-delta, v pc, u32 digest, z result, argc * v args, piece*
+//   Instr     v tick-delta, v pc, u32 digest, v count, count * v values         nr: HostOp
+//   Signal    v tick-delta, v pc, u32 digest, v signo, siginfo (128 bytes)      delivered to the guest at pc
+//   Map       v addr, v length, v prot, v flags, v offset, v name-length, name, v store-key-length, key,
+//             v dev, v inode
+//   Memory    v addr, bytes to the end                                          contents set from outside
+//   Start     18 * v (16 registers, rip, rflags)
+//   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
+//   Note      text to the end: what was unknown or not exact
+//   End       v tick-delta, v pc, u8 how (EndKind), z status                    last event of a complete log
+//   piece     := tag:u8 (low 3 bits: argument, upper 5: PieceKind) ...
+//     OutAtArg  v length, bytes     written by the kernel where the argument points
+//     OutAt     v addr, v length, bytes
+//     Text      v length, bytes     a string argument, for people
+//     Sum       v length, u32 crc   CRC-32C of an input buffer
+#pragma once
+#include <cstdint>
+
+namespace backstep::recording {
+
+inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
+inline constexpr uint32_t kLogVersion = 1;
+inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
+
+struct FileHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_size;  // where the first chunk starts
+  uint64_t process;      // virtual name of the process: 1 is the first
+  uint64_t reserved[5];
+};
+static_assert(sizeof(FileHeader) == 64);
+
+struct ChunkHeader {
+  uint32_t magic;
+  uint32_t index;        // 0, 1, 2 …
+  uint64_t first_event;  // number of the chunk's first event
+  uint64_t first_tick;   // tick that the first tick-delta counts from
+  uint32_t capacity;     // bytes from this header to the next
+  uint32_t codec;        // 0: plain; 1: zstd (then `capacity` is the compressed size + header, see raw_size)
+  uint64_t state;        // low half: bytes of events; high half: CRC-32C of them
+  uint64_t wall_ns;      // CLOCK_REALTIME when the chunk was opened
+  uint32_t raw_size;     // codec 1: bytes of events when decompressed
+  uint32_t header_crc;   // CRC-32C of magic..capacity, codec, wall_ns (fields that never change once set)
+  uint64_t reserved;
+};
+static_assert(sizeof(ChunkHeader) == 64);
+
+enum class EventKind : uint8_t {
+  None = 0, Syscall = 1, Instr = 2, Signal = 3, Map = 4, Memory = 5, Start = 6, Checksum = 7, Note = 8, End = 9,
+};
+enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
+enum class EndKind : uint8_t {
+  Exit = 0,    // exit_group: status
+  Signal = 1,  // died of a signal: status = signo, at the control point
+  Exec = 2,    // became another program, which is not in this log
+  Stopped = 3, // recording ended (disk full, …) while the program ran on
+};
+enum EventFlag : uint8_t {
+  kToStdout = 1,  // the call wrote to what was the program's stdout / stderr at its start
+  kToStderr = 2,
+  kInexact = 4,   // handled by the general fallback
+  kAsynchronous = 8,  // Signal: came from outside, not from the instruction at pc
+};
+
+struct EventHeader {
+  uint8_t kind, flags;
+  uint16_t nr;
+  uint32_t size;
+};
+static_assert(sizeof(EventHeader) == 8);
+inline constexpr uint32_t kMinEvent = sizeof(EventHeader) + 2;
+
+}  // namespace backstep::recording

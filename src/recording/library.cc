@@ -1,0 +1,297 @@
+// The library is nothing but a folder: there is no index that could be wrong. A recording is a folder with a
+// manifest.json; numbers are given out by mkdir, which fails if another recorder was faster; `latest` is a
+// symlink replaced by rename. The one thing that needs care is the shared store: contents may go only when no
+// recording refers to them, and recordings can lie outside the library (`record -o`). Those are entered in
+// `elsewhere/`, so that removing one recording does not take another one's libraries away. One that is moved
+// afterwards without `pack` loses that protection.
+#include "recording/library.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace backstep::recording {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_recording(const fs::path& dir) {
+  std::error_code ec;
+  return fs::is_regular_file(dir / "manifest.json", ec) || fs::is_regular_file(dir / "process-1.log", ec);
+}
+
+// A folder name from a program's name: no surprises for shells, no hidden folders.
+std::string plain_name(const std::string& program) {
+  std::string name = fs::path(program).filename().string();
+  for (char& c : name)
+    if (!isalnum(static_cast<unsigned char>(c)) && !strchr("._+-", c)) c = '_';
+  if (name.empty() || name[0] == '.' || name[0] == '-') name.insert(name.begin(), '_');
+  return name.substr(0, 100);
+}
+
+// N of "PROGRAM-N"; 0: no such name.
+uint64_t number_of(const std::string& name, const std::string& program) {
+  if (name.size() <= program.size() + 1 || !name.starts_with(program) || name[program.size()] != '-')
+    return 0;
+  uint64_t n = 0;
+  const char* first = name.data() + program.size() + 1;
+  const char* last = name.data() + name.size();
+  auto [end, err] = std::from_chars(first, last, n);
+  return err == std::errc() && end == last ? n : 0;
+}
+
+int64_t made_at(const fs::path& dir) {
+  struct stat st;
+  try {
+    return Manifest::load(dir / "manifest.json").start_ns;
+  } catch (const Error&) {
+    return stat(dir.c_str(), &st) == 0 ? st.st_mtim.tv_sec * 1'000'000'000LL : 0;
+  }
+}
+
+}  // namespace
+
+std::string Recording::name() const {
+  fs::path path = fs::path(dir_).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::vector<uint64_t> Recording::processes() const {
+  std::vector<uint64_t> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(dir_, ec)) {
+    std::string file = entry.path().filename().string();
+    if (!file.ends_with(".log")) continue;
+    if (uint64_t n = number_of(file.substr(0, file.size() - 4), "process")) found.push_back(n);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+uint64_t Recording::size() const {
+  uint64_t bytes = 0;
+  std::error_code ec;
+  for (const auto& entry : fs::recursive_directory_iterator(dir_, ec)) {
+    struct stat st;
+    if (lstat(entry.path().c_str(), &st) == 0 && S_ISREG(st.st_mode))
+      bytes += static_cast<uint64_t>(st.st_size);
+  }
+  return bytes;
+}
+
+std::set<std::string> Recording::keys() const {
+  std::set<std::string> keys;
+  std::ifstream in(keys_path());
+  for (std::string line; std::getline(in, line);)
+    if (is_key(line)) keys.insert(line);
+  return keys;
+}
+
+void Recording::add_key(const std::string& key) const {
+  Fd fd(open(keys_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  std::string line = key + "\n";
+  if (!fd || write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    throw Error(fmt::format("cannot write {}: {}", keys_path(), errno_text(errno)));
+}
+
+Library::Library(const std::string& dir) : dir_(fs::absolute(dir)) {}
+
+Library Library::standard() {
+  auto variable = [](const char* name) -> std::string {
+    const char* value = getenv(name);
+    return value ? value : "";
+  };
+  if (auto dir = variable("BACKSTEP_DIR"); !dir.empty()) return Library(dir);
+  // The XDG rules: a relative path is to be ignored.
+  if (auto data = variable("XDG_DATA_HOME"); data.starts_with('/')) return Library(data + "/backstep");
+  if (auto home = variable("HOME"); !home.empty()) return Library(home + "/.local/share/backstep");
+  throw Error("cannot tell where recordings go: set HOME or BACKSTEP_DIR");
+}
+
+Recording Library::create(const std::string& program, const std::string& output) const {
+  std::error_code ec;
+  if (!output.empty()) {
+    std::string path = fs::absolute(output).lexically_normal();
+    if (path.ends_with('/')) path.pop_back();
+    if (mkdir(path.c_str(), 0700) != 0) {
+      if (errno == EEXIST)
+        throw Error(
+            fmt::format("{} exists already: choose another folder, or remove it with 'backstep rm'", output));
+      throw Error(fmt::format("cannot make the recording folder {}: {}", output, errno_text(errno)));
+    }
+    fs::create_directories(dir_, ec);
+    if (fs::path(path).parent_path() == fs::path(dir_)) {
+      set_latest(fs::path(path).filename());
+    } else {
+      register_elsewhere(path);
+      set_latest(path);
+    }
+    return Recording(path);
+  }
+
+  fs::create_directories(dir_, ec);
+  if (ec)
+    throw Error(fmt::format("cannot make the folder for recordings {}: {}", dir_, errno_text(ec.value())));
+  std::string base = plain_name(program);
+  uint64_t number = 0;
+  for (const auto& entry : fs::directory_iterator(dir_, ec))
+    number = std::max(number, number_of(entry.path().filename(), base));
+  for (;;) {
+    std::string name = fmt::format("{}-{}", base, ++number);
+    if (mkdir((dir_ + "/" + name).c_str(), 0700) == 0) {
+      set_latest(name);
+      return Recording(dir_ + "/" + name);
+    }
+    if (errno != EEXIST)
+      throw Error(fmt::format("cannot make the recording folder {}/{}: {}", dir_, name, errno_text(errno)));
+  }
+}
+
+Recording Library::resolve(const std::string& argument) const {
+  if (argument.empty()) {
+    std::error_code ec;
+    fs::path target = fs::read_symlink(dir_ + "/latest", ec);
+    if (ec)
+      throw Error(
+          fmt::format("there is no recording in {} yet: make one with 'backstep record PROGRAM'", dir_));
+    fs::path dir = fs::path(dir_) / target;
+    if (!is_recording(dir))
+      throw Error(fmt::format("the latest recording, {}, is gone: see 'backstep ls'", dir.string()));
+    return Recording(dir);
+  }
+  // A name in the library wins over a path, because that is what `ls` and `record` print.
+  if (argument.find('/') == std::string::npos && argument != "." && argument != "..") {
+    if (argument == "latest") return resolve("");
+    fs::path dir = fs::path(dir_) / argument;
+    if (is_recording(dir)) return Recording(dir);
+  }
+  fs::path path = fs::absolute(argument).lexically_normal();
+  if (is_recording(path)) {
+    std::string plain = path.string();
+    if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+    return Recording(plain);
+  }
+  std::error_code ec;
+  if (fs::exists(path, ec))
+    throw Error(fmt::format("{} is not a recording: it has no manifest.json", argument));
+  throw Error(fmt::format("there is no recording '{}', neither in {} nor as a path: see 'backstep ls'",
+                          argument, dir_));
+}
+
+std::vector<Recording> Library::list() const {
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(dir_, ec))
+    if (!entry.is_symlink() && is_recording(entry.path()))
+      found.emplace_back(made_at(entry.path()), entry.path());
+  for (const auto& entry : fs::directory_iterator(dir_ + "/elsewhere", ec)) {
+    fs::path target = fs::read_symlink(entry.path(), ec);
+    if (!ec && is_recording(target)) found.emplace_back(made_at(target), target);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<Recording> recordings;
+  recordings.reserve(found.size());
+  for (const auto& [when, path] : found) recordings.emplace_back(path);
+  return recordings;
+}
+
+void Library::remove(const Recording& recording) const {
+  if (!is_recording(recording.dir()))
+    throw Error(fmt::format("{} is not a recording: it has no manifest.json", recording.dir()));
+  discard(recording);
+}
+
+void Library::discard(const Recording& recording) const {
+  std::error_code ec;
+  fs::path latest = fs::path(dir_) / fs::read_symlink(dir_ + "/latest", ec);
+  bool was_latest = !ec && fs::equivalent(latest, recording.dir(), ec);
+
+  fs::remove_all(recording.dir(), ec);
+  if (ec) throw Error(fmt::format("cannot remove {}: {}", recording.dir(), errno_text(ec.value())));
+  if (!was_latest) return;
+  auto rest = list();
+  if (rest.empty()) {
+    unlink((dir_ + "/latest").c_str());
+  } else {
+    fs::path newest = rest.back().dir();
+    set_latest(newest.parent_path() == fs::path(dir_) ? newest.filename() : newest);
+  }
+}
+
+uint64_t Library::collect_garbage(std::chrono::seconds grace) const {
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(dir_ + "/elsewhere", ec)) {
+    fs::path target = fs::read_symlink(entry.path(), ec);
+    if (ec || !is_recording(target)) unlink(entry.path().c_str());
+  }
+  // Folders without a manifest count too: their recorder may have just begun.
+  std::set<std::string> used;
+  auto use = [&](const fs::path& dir) { used.merge(Recording(dir).keys()); };
+  for (const auto& entry : fs::directory_iterator(dir_, ec)) use(entry.path());
+  for (const auto& entry : fs::directory_iterator(dir_ + "/elsewhere", ec)) use(entry.path());
+  return store().collect_garbage(used, grace);
+}
+
+std::string Library::contents_path(const Recording& recording, const std::string& key) const {
+  Store packed(recording.files_path());
+  if (packed.has(key)) return packed.path(key);
+  return store().has(key) ? store().path(key) : "";
+}
+
+int Library::open_contents(const Recording& recording, const std::string& key) const {
+  Store packed(recording.files_path());
+  if (packed.has(key)) return packed.open(key);
+  if (!store().has(key))
+    throw Error(
+        fmt::format("the contents of a mapped file ({}) are neither in {} nor in {}: was the recording moved "
+                    "without 'backstep pack'?",
+                    key, recording.files_path(), store().dir()),
+        kExitDivergence);
+  return store().open(key);
+}
+
+uint64_t Library::pack(const Recording& recording) const {
+  Store packed(recording.files_path());
+  uint64_t before = recording.size();
+  for (const auto& key : recording.keys()) {
+    if (packed.has(key)) continue;
+    Fd fd(open_contents(recording, key));
+    if (packed.insert(fd.get()) != key)
+      throw Error(fmt::format("the stored file contents {} are damaged", store().path(key)), kExitDivergence);
+  }
+  std::error_code ec;
+  for (const char* own : {"by-id", "tmp", "lock"}) fs::remove_all(packed.dir() + "/" + own, ec);
+  return recording.size() - before;
+}
+
+void Library::set_latest(const std::string& target) const {
+  // Best effort: a recording is worth more than the symlink.
+  std::string temporary = fmt::format("{}/.latest-{}", dir_, getpid());
+  unlink(temporary.c_str());
+  if (symlink(target.c_str(), temporary.c_str()) != 0) return;
+  if (rename(temporary.c_str(), (dir_ + "/latest").c_str()) != 0) unlink(temporary.c_str());
+}
+
+void Library::register_elsewhere(const std::string& absolute) const {
+  std::error_code ec;
+  fs::create_directories(dir_ + "/elsewhere", ec);
+  std::string name = absolute.substr(1);
+  std::replace(name.begin(), name.end(), '/', '!');
+  if (name.size() > 200)
+    name = fmt::format("{:016x}-{}", std::hash<std::string>()(absolute), name.substr(name.size() - 200));
+  (void)!symlink(absolute.c_str(), (dir_ + "/elsewhere/" + name).c_str());
+}
+
+}  // namespace backstep::recording

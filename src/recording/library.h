@@ -1,0 +1,95 @@
+// Where recordings live, and what one of them looks like from outside.
+//
+//   $BACKSTEP_DIR/            else $XDG_DATA_HOME/backstep, else ~/.local/share/backstep
+//     latest -> sort-3        the newest recording (also one made elsewhere with -o)
+//     sort-1/ sort-2/ …       recordings: program name and a number
+//     store/                  file contents shared by all recordings (recording/store.h)
+//     elsewhere/              one symlink per recording made elsewhere that uses this store
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "recording/manifest.h"
+#include "recording/store.h"
+
+namespace backstep::recording {
+
+// One recording's folder. A value: it holds names, not open files.
+//
+//   manifest.json     recording/manifest.h
+//   process-1.log     the log of each process (recording/format.h)
+//   store-keys        keys of the file contents that it needs, one per line
+//   files/            those contents themselves, after `pack`: laid out like a store
+class Recording {
+ public:
+  explicit Recording(std::string dir) : dir_(std::move(dir)) {}
+
+  const std::string& dir() const { return dir_; }
+  std::string name() const;  // last part of the path
+  std::string manifest_path() const { return dir_ + "/manifest.json"; }
+  std::string log_path(uint64_t process = 1) const {
+    return dir_ + "/process-" + std::to_string(process) + ".log";
+  }
+  std::string keys_path() const { return dir_ + "/store-keys"; }
+  std::string files_path() const { return dir_ + "/files"; }
+
+  Manifest manifest() const { return Manifest::load(manifest_path()); }
+  // Virtual names of the processes that have a log, ascending.
+  std::vector<uint64_t> processes() const;
+  // Bytes in the folder (shared file contents not counted).
+  uint64_t size() const;
+
+  std::set<std::string> keys() const;
+  // Writes a key down, so that garbage collection spares its contents. Call it once per key.
+  void add_key(const std::string& key) const;
+
+ private:
+  std::string dir_;
+};
+
+class Library {
+ public:
+  explicit Library(const std::string& dir);
+  static Library standard();  // as the environment says
+
+  const std::string& dir() const { return dir_; }
+  Store store() const { return Store(dir_ + "/store"); }
+
+  // Makes the folder for a new recording: `output` if given (must not exist yet), else PROGRAM-N here, and
+  // points `latest` to it.
+  Recording create(const std::string& program, const std::string& output = "") const;
+
+  // The recording that a DIR argument means: "" the latest, a name in the library, or a path.
+  Recording resolve(const std::string& argument) const;
+
+  // All recordings, in the order in which they were made; those made elsewhere too.
+  std::vector<Recording> list() const;
+
+  // Removes a recording's folder and, if it was the latest, points `latest` to the newest of the rest.
+  // Refuses a folder that does not look like a recording.
+  void remove(const Recording& recording) const;
+  // The same for a recording that `create` made and that never came to anything: there may be no manifest yet.
+  void discard(const Recording& recording) const;
+
+  // Removes file contents that no recording refers to any more; bytes freed.
+  uint64_t collect_garbage(std::chrono::seconds grace = Store::kGrace) const;
+
+  // Contents for replay: the recording's own `files` first, then the shared store. The caller owns the fd.
+  int open_contents(const Recording& recording, const std::string& key) const;
+  // Path of the same; empty if neither has it.
+  std::string contents_path(const Recording& recording, const std::string& key) const;
+
+  // Copies all contents that the recording needs into it; bytes it has grown by.
+  uint64_t pack(const Recording& recording) const;
+
+ private:
+  void set_latest(const std::string& target) const;
+  void register_elsewhere(const std::string& absolute) const;
+
+  std::string dir_;  // absolute
+};
+
+}  // namespace backstep::recording

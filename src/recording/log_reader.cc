@@ -1,0 +1,238 @@
+// Finding and verifying what a log holds. Every event carries the low half of the chunk's running CRC, so
+// the intact part of a damaged or cut chunk is known to the event.
+#include "recording/log_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "guest/syscall_table.h"
+#include "recording/codec.h"
+
+namespace backstep::recording {
+
+LogFile::LogFile(const std::string& path) : path_(path) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(fmt::format("cannot open the log {}: {}", path, errno_text(errno)));
+  struct stat st {};
+  fstat(fd, &st);
+  auto size = static_cast<size_t>(st.st_size);
+  void* p = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+  close(fd);
+  if (p == MAP_FAILED)
+    throw Error(fmt::format("the log {} is empty: nothing was recorded", path), kExitDivergence);
+  data_ = {static_cast<const uint8_t*>(p), size};
+  FileHeader header{};
+  if (size < sizeof header)
+    throw Error(fmt::format("the log {} is damaged: it ends inside its header", path), kExitDivergence);
+  std::memcpy(&header, p, sizeof header);
+  if (std::memcmp(header.magic, kLogMagic, sizeof header.magic) != 0)
+    throw Error(fmt::format("{} is not a Backstep log, or its header is damaged", path), kExitDivergence);
+  if (header.version > kLogVersion)
+    throw Error(fmt::format("{} has log format version {}; this Backstep knows versions up to {}. Replay it with a newer "
+                            "Backstep.", path, header.version, kLogVersion), kExitDivergence);
+  if (header.version == 0 || header.header_size < sizeof header || header.header_size % 64 || header.header_size > 65536)
+    throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
+  process_ = header.process;
+  offset_ = header.header_size;
+}
+
+LogFile::~LogFile() {
+  if (!data_.empty()) munmap(const_cast<uint8_t*>(data_.data()), data_.size());
+}
+
+std::optional<Chunk> LogFile::next() {
+  while (!damage_ && offset_ < data_.size()) {
+    ChunkHeader header{};
+    if (data_.size() - offset_ < sizeof header) {
+      damage_ = fmt::format("the log is cut off at byte {}, inside the header of chunk {}", data_.size(), chunks_);
+      return std::nullopt;
+    }
+    std::memcpy(&header, data_.data() + offset_, sizeof header);
+    if (header.magic != kChunkMagic || header.index != chunks_ || header.first_event != events_ ||
+        header.header_crc != hot::crc32c(0, &header, offsetof(ChunkHeader, capacity))) {
+      damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_, chunks_,
+                            events_);
+      return std::nullopt;
+    }
+    const uint8_t* start = data_.data() + offset_ + sizeof header;
+    uint64_t available = data_.size() - offset_ - sizeof header;
+    auto used = static_cast<uint32_t>(header.state);
+    auto crc = static_cast<uint32_t>(header.state >> 32);
+    uint32_t running = 0;
+    uint64_t at = 0;
+    while (at < used) {
+      EventHeader event{};
+      if (available - at < kMinEvent) break;
+      std::memcpy(&event, start + at, sizeof event);
+      if (event.size < kMinEvent || event.size > available - at || at + event.size > used) break;
+      uint32_t sum = hot::crc32c(running, start + at, event.size - 2);
+      uint16_t check;
+      std::memcpy(&check, start + at + event.size - 2, 2);
+      if (check != static_cast<uint16_t>(sum)) break;
+      running = hot::crc32c(sum, &check, 2);
+      at += event.size;
+      events_++;
+    }
+    if (at < used) {
+      damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}", offset_ + sizeof header + at, events_);
+    } else if (running != crc) {
+      damage_ = fmt::format("the log is damaged somewhere in events {} to {} (chunk {} at byte {}: wrong checksum)",
+                            header.first_event, events_, chunks_, offset_);
+    } else if (header.capacity < sizeof header || header.capacity < used) {
+      damage_ = fmt::format("the log is damaged at byte {}: chunk {} has an impossible size", offset_, chunks_);
+    }
+    offset_ += header.capacity;
+    chunks_++;
+    if (at > 0) return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+bool decode_pieces(Cursor& c, Event& e) {
+  while (c.p < c.end) {
+    Piece piece;
+    uint8_t tag = c.u8();
+    piece.arg = tag & 7;
+    piece.kind = static_cast<PieceKind>(tag >> 3);
+    switch (piece.kind) {
+      case PieceKind::OutAtArg:
+      case PieceKind::OutAt:
+      case PieceKind::Text: {
+        piece.addr = piece.kind == PieceKind::OutAt ? c.varint() : piece.arg < 6 ? e.args[piece.arg] : 0;
+        piece.length = c.varint();
+        const uint8_t* bytes = c.bytes(piece.length);
+        if (!c.ok) return false;
+        piece.bytes = {reinterpret_cast<const std::byte*>(bytes), piece.length};
+        break;
+      }
+      case PieceKind::Sum:
+        piece.length = c.varint();
+        piece.crc = c.u32();
+        break;
+      default:
+        return false;
+    }
+    if (!c.ok) return false;
+    e.pieces.push_back(piece);
+  }
+  return true;
+}
+
+std::string take_text(Cursor& c) {
+  uint64_t n = c.varint();
+  const uint8_t* bytes = c.bytes(n);
+  return c.ok ? std::string(reinterpret_cast<const char*>(bytes), n) : std::string();
+}
+
+}  // namespace
+
+bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
+  EventHeader header{};
+  if (bytes.size() < kMinEvent) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  uint64_t number = e.number;
+  e = Event{};
+  e.number = number;
+  e.kind = static_cast<EventKind>(header.kind);
+  e.flags = header.flags;
+  e.nr = header.nr;
+  e.size = header.size;
+  Cursor c{bytes.data() + sizeof header, bytes.data() + bytes.size() - 2};
+  e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+  auto place = [&] {
+    tick += c.varint();
+    e.tick = tick;
+    e.pc = c.varint();
+  };
+  e.tick = tick;
+  switch (e.kind) {
+    case EventKind::Syscall: {
+      place();
+      e.digest = c.u32();
+      e.result = c.signed_varint();
+      const guest::Syscall& row = guest::syscall_row(e.nr);
+      for (int i = 0; i < row.argc; i++) e.args[i] = c.varint();
+      return c.ok && decode_pieces(c, e);
+    }
+    case EventKind::Instr: {
+      place();
+      e.digest = c.u32();
+      uint64_t n = c.varint();
+      for (uint64_t i = 0; i < n && c.ok; i++) e.values.push_back(c.varint());
+      break;
+    }
+    case EventKind::Signal:
+      place();
+      e.digest = c.u32();
+      e.signo = static_cast<int>(c.varint());
+      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+      break;
+    case EventKind::Map:
+      e.addr = c.varint();
+      e.length = c.varint();
+      e.prot = static_cast<int>(c.varint());
+      e.map_flags = static_cast<int>(c.varint());
+      e.offset = c.varint();
+      e.text = take_text(c);
+      e.key = take_text(c);
+      e.dev = c.varint();
+      e.inode = c.varint();
+      break;
+    case EventKind::Memory:
+      e.addr = c.varint();
+      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+      e.length = e.body.size();
+      break;
+    case EventKind::Start:
+      while (c.p < c.end && c.ok) e.values.push_back(c.varint());
+      return c.ok && e.values.size() == 18;
+    case EventKind::Checksum:
+      place();
+      e.digest = c.u32();
+      break;
+    case EventKind::Note:
+      e.text.assign(reinterpret_cast<const char*>(c.p), static_cast<size_t>(c.end - c.p));
+      break;
+    case EventKind::End:
+      place();
+      e.end = static_cast<EndKind>(c.u8());
+      e.result = c.signed_varint();
+      break;
+    default:
+      return false;
+  }
+  return c.ok;
+}
+
+bool LogReader::next(Event& event) {
+  while (rest_.empty()) {
+    if (damage_) return false;
+    auto chunk = file_.next();
+    if (!chunk) return false;
+    rest_ = chunk->events;
+    tick_ = chunk->first_tick;
+    number_ = chunk->first_event;
+  }
+  uint32_t size;
+  std::memcpy(&size, rest_.data() + 4, 4);
+  event.number = number_;
+  if (!decode_event(rest_.first(size), tick_, event)) {
+    damage_ = fmt::format("event {} cannot be decoded", number_);
+    rest_ = {};
+    return false;
+  }
+  rest_ = rest_.subspan(size);
+  number_++;
+  return true;
+}
+
+}  // namespace backstep::recording

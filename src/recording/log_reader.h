@@ -1,0 +1,98 @@
+// Reading a log: LogFile finds and verifies its chunks, LogReader decodes events for people and tools.
+// (Replay decodes events itself, in the hot world, from the chunks that LogFile verified.)
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/context.h"
+#include "recording/format.h"
+
+namespace backstep::recording {
+
+// Verified events of one chunk.
+struct Chunk {
+  std::span<const uint8_t> events;
+  uint64_t first_event = 0;
+  Tick first_tick = 0;
+  uint64_t wall_ns = 0;
+};
+
+class LogFile {
+ public:
+  // Throws Error: cannot be read, not a log, newer version.
+  explicit LogFile(const std::string& path);
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  // Next chunk with at least one event; nullopt at the end. Damaged bytes end the log there.
+  std::optional<Chunk> next();
+  const std::optional<std::string>& damage() const { return damage_; }
+  uint64_t size() const { return data_.size(); }
+  uint64_t position() const { return offset_; }  // for progress
+  uint64_t process() const { return process_; }
+
+ private:
+  std::string path_;
+  std::span<const uint8_t> data_;
+  uint64_t offset_ = 0, events_ = 0, process_ = 0;
+  uint32_t chunks_ = 0;
+  std::optional<std::string> damage_;
+};
+
+struct Piece {
+  int arg = 0;
+  PieceKind kind{};
+  uint64_t addr = 0;
+  std::span<const std::byte> bytes;
+  uint64_t length = 0;  // Sum: bytes that were summed
+  uint32_t crc = 0;
+};
+
+// One event, decoded. Which fields are meaningful depends on the kind (format.h).
+struct Event {
+  uint64_t number = 0;
+  EventKind kind{};
+  uint8_t flags = 0;
+  uint16_t nr = 0;
+  uint32_t size = 0;
+  Tick tick = 0;
+  Address pc = 0;
+  uint32_t digest = 0;
+  int64_t result = 0;             // Syscall; End: status
+  uint64_t args[6] = {};          // Syscall
+  std::vector<Piece> pieces;      // Syscall
+  std::vector<uint64_t> values;   // Instr, Start
+  int signo = 0;                  // Signal
+  EndKind end{};                  // End
+  uint64_t addr = 0, length = 0;  // Map, Memory
+  int prot = 0, map_flags = 0;    // Map
+  uint64_t offset = 0, dev = 0, inode = 0;
+  std::string text;               // Map: name; Note: text
+  std::string key;                // Map: store key
+  std::span<const std::byte> body;  // Signal: siginfo; Memory: contents; else the whole body
+};
+
+// False: the bytes are not an event of a known kind. `tick` is the running tick, updated.
+bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& event);
+
+class LogReader {
+ public:
+  explicit LogReader(const std::string& path) : file_(path) {}
+  bool next(Event& event);  // false at the end
+  std::optional<std::string> damage() const { return damage_ ? damage_ : file_.damage(); }
+  const LogFile& file() const { return file_; }
+
+ private:
+  LogFile file_;
+  std::span<const uint8_t> rest_;
+  Tick tick_ = 0;
+  uint64_t number_ = 0;
+  std::optional<std::string> damage_;
+};
+
+}  // namespace backstep::recording

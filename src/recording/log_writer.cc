@@ -1,0 +1,165 @@
+// Chunks of the log: allocated on disk before they are mapped (a store into a sparse mapping of a full disk would be
+// a SIGBUS), written in place, cut to their used length when closed.
+#include "recording/log_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <ctime>
+
+#include "base/error.h"
+
+namespace backstep::recording {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kFirstChunk = 64 << 10, kNextChunk = 1 << 20;
+
+uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+uint64_t wall_ns() {
+  timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
+}
+
+}  // namespace
+
+int move_fd_high(int fd) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  long top = static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  for (long want = top - 1; want > top - 64 && want > fd; want--) {
+    if (fcntl(static_cast<int>(want), F_GETFD) != -1) continue;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(want));
+    if (moved < 0) continue;
+    close(fd);
+    return moved;
+  }
+  return fd;
+}
+
+LogWriter::LogWriter(const std::string& path, uint64_t process) : process_(process) {
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
+  fd_ = move_fd_high(fd_);
+  FileHeader header{};
+  std::memcpy(header.magic, kLogMagic, sizeof header.magic);
+  header.version = kLogVersion;
+  header.header_size = kPage;
+  header.process = process;
+  if (ftruncate(fd_, kPage) != 0 || pwrite(fd_, &header, sizeof header, 0) != sizeof header)
+    throw Error(fmt::format("cannot write to the log {}: {}", path, errno_text(errno)));
+  file_size_ = kPage;
+  if (!open_chunk(0)) throw Error(fmt::format("cannot write to the log {}: {}", path, stopped_));
+}
+
+LogWriter::~LogWriter() {
+  close_chunk();
+  if (fd_ >= 0) close(fd_);
+}
+
+bool LogWriter::open_chunk(uint64_t at_least) {
+  uint64_t size = chunk_count_ == 0 ? kFirstChunk : kNextChunk;
+  size = std::max(size, round_up(at_least + sizeof(ChunkHeader) + kEndReserve, kPage));
+  int err = posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));
+  if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0) err = 0;
+  void* p = MAP_FAILED;
+  if (!err) {
+    int populate = chunk_count_ == 0 ? 0 : MAP_POPULATE;
+    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate, fd_, static_cast<off_t>(file_size_));
+    if (p == MAP_FAILED) err = errno;
+  }
+  if (err) {
+    stopped_ = errno_text(err);
+    return false;
+  }
+  auto* chunk = static_cast<ChunkHeader*>(p);
+  chunk->magic = kChunkMagic;
+  chunk->index = chunk_count_;
+  chunk->first_event = appender_.events;
+  chunk->first_tick = appender_.tick;
+  chunk->capacity = static_cast<uint32_t>(size);
+  chunk->wall_ns = wall_ns();
+  chunk->header_crc = 0;
+  chunk->header_crc = hot::crc32c(0, chunk, offsetof(ChunkHeader, capacity));
+  chunk_offset_ = file_size_;
+  file_size_ += size;
+  chunk_count_++;
+  appender_.chunk = chunk;
+  appender_.p = reinterpret_cast<uint8_t*>(chunk + 1);
+  appender_.end = static_cast<uint8_t*>(p) + size - kEndReserve;
+  appender_.crc = 0;
+  return true;
+}
+
+void LogWriter::close_chunk() {
+  if (!appender_.chunk) return;
+  auto used = static_cast<uint64_t>(appender_.p - reinterpret_cast<uint8_t*>(appender_.chunk));
+  uint64_t keep = round_up(used, kPage);
+  uint64_t size = appender_.chunk->capacity;
+  if (keep < size) appender_.chunk->capacity = static_cast<uint32_t>(keep);
+  munmap(appender_.chunk, size);
+  appender_.chunk = nullptr;
+  if (keep < size) {
+    file_size_ = chunk_offset_ + keep;
+    if (ftruncate(fd_, static_cast<off_t>(file_size_)) != 0) file_size_ = chunk_offset_ + size;
+  }
+}
+
+bool LogWriter::reserve(uint64_t bytes) {
+  if (!appender_.chunk) return false;
+  if (appender_.has_room(bytes)) return true;
+  Appender full = appender_;
+  uint64_t full_offset = chunk_offset_;
+  if (!open_chunk(bytes)) {
+    appender_ = full;
+    appender_.end += kEndReserve;
+    write_end(EndKind::Stopped, 0, appender_.tick, 0, 0);
+    close_chunk();
+    return false;
+  }
+  // Close the chunk before; its space up to the next one stays in the file.
+  munmap(full.chunk, full.chunk->capacity);
+  (void)full_offset;
+  return true;
+}
+
+void LogWriter::note(const std::string& text) {
+  std::string cut = text.substr(0, 4000);
+  if (!reserve(cut.size() + 64)) return;
+  uint8_t* at = appender_.begin(EventKind::Note, 0, 0);
+  std::memcpy(at, cut.data(), cut.size());
+  appender_.commit(at + cut.size());
+}
+
+void LogWriter::write_end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags) {
+  uint8_t* at = appender_.begin(EventKind::End, flags, 0);
+  at = appender_.put_place(at, tick, pc);
+  *at++ = static_cast<uint8_t>(kind);
+  at = put_varint(at, zigzag(status));
+  appender_.commit(at);
+}
+
+void LogWriter::end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags) {
+  if (!appender_.chunk) return;
+  appender_.end += kEndReserve;  // the reserve is for this
+  write_end(kind, status, tick, pc, flags);
+  close_chunk();
+}
+
+void LogWriter::abandon() {
+  if (appender_.chunk) munmap(appender_.chunk, appender_.chunk->capacity);
+  appender_.chunk = nullptr;
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+}  // namespace backstep::recording

@@ -1,0 +1,91 @@
+// Appending events to the log of this process.
+//
+// Events go straight into a shared mapping of the log file: what was committed is in the page cache, whatever
+// happens to the process. `Appender` is the hot-world half: it writes one event into the open chunk. `LogWriter`
+// opens and closes chunks. Each chunk keeps a reserve at its end, so that the log of a full disk can still be
+// ended properly.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "engine/context.h"
+#include "recording/codec.h"
+#include "recording/format.h"
+
+namespace backstep::recording {
+
+inline constexpr uint32_t kEndReserve = 256;
+
+struct Appender {
+  ChunkHeader* chunk;  // null: not recording (any more)
+  uint8_t* p;          // next event
+  uint8_t* end;        // events may go up to here (the reserve is behind it)
+  uint32_t crc;
+  uint64_t events;     // committed so far, in the whole log
+  Tick tick;           // of the last event with a tick
+
+  bool has_room(uint64_t bytes) const { return chunk && static_cast<uint64_t>(end - p) >= bytes; }
+
+  // p points to the body when this returns.
+  uint8_t* begin(EventKind kind, uint8_t flags, uint16_t nr) const {
+    EventHeader header{static_cast<uint8_t>(kind), flags, nr, 0};
+    __builtin_memcpy(p, &header, sizeof header);
+    return p + sizeof header;
+  }
+  uint8_t* put_place(uint8_t* at, Tick now, Address pc) {
+    at = put_varint(at, now - tick);
+    tick = now;
+    return put_varint(at, pc);
+  }
+  void commit(uint8_t* body_end) {
+    auto size = static_cast<uint32_t>(body_end + 2 - p);
+    __builtin_memcpy(p + 4, &size, 4);
+    crc = hot::crc32c(crc, p, size - 2);
+    auto check = static_cast<uint16_t>(crc);
+    __builtin_memcpy(body_end, &check, 2);
+    crc = hot::crc32c(crc, &check, 2);
+    p = body_end + 2;
+    events++;
+    auto used = static_cast<uint64_t>(p - reinterpret_cast<uint8_t*>(chunk + 1));
+    __atomic_store_n(&chunk->state, used | static_cast<uint64_t>(crc) << 32, __ATOMIC_RELEASE);
+  }
+};
+
+class LogWriter {
+ public:
+  // Creates the file; throws Error. Its descriptor is moved to a high number.
+  LogWriter(const std::string& path, uint64_t process);
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  Appender& appender() { return appender_; }
+  bool active() const { return appender_.chunk != nullptr; }
+  // Makes room for an event of up to `bytes`. False: the disk is full; the log has been ended (Stopped) with a note.
+  bool reserve(uint64_t bytes);
+  void note(const std::string& text);
+  void end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags = 0);
+  // The recording goes on elsewhere (fork child): forget the mapping without touching the file.
+  void abandon();
+  int fd() const { return fd_; }
+  uint64_t size() const { return file_size_; }
+  const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
+
+ private:
+  bool open_chunk(uint64_t at_least);
+  void close_chunk();
+  void write_end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags);
+
+  Appender appender_{};
+  int fd_ = -1;
+  uint64_t chunk_offset_ = 0;
+  uint64_t file_size_ = 0;
+  uint32_t chunk_count_ = 0;
+  uint64_t process_;
+  std::string stopped_;
+};
+
+// Moves a descriptor out of the guest's way: the highest free number below the soft limit.
+int move_fd_high(int fd);
+
+}  // namespace backstep::recording

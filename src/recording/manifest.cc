@@ -1,0 +1,237 @@
+// The manifest is JSON, because people and scripts read it too. Arguments and environment are bytes in Linux,
+// not text, while JSON is UTF-8 only; a string that is not UTF-8 is written as {"hex": "…"}, so that
+// everything comes back exactly as it was. Times are nanoseconds as integers (they fit in 63 bits until the
+// year 2262).
+#include "recording/manifest.h"
+
+#include <cpuid.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/version.h"
+
+namespace backstep::recording {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kEndNames[] = {"exit", "signal", "exec", "stopped"};
+
+bool is_utf8(const std::string& s) {
+  try {
+    (void)Json(s).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+Json from_bytes(const std::string& s) {
+  if (is_utf8(s)) return s;
+  std::string hex;
+  for (unsigned char c : s) hex += fmt::format("{:02x}", c);
+  return Json{{"hex", hex}};
+}
+
+std::string to_bytes(const Json& j) {
+  if (j.is_string()) return j.get<std::string>();
+  std::string hex = j.at("hex").get<std::string>();
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+Json from_list(const std::vector<std::string>& list) {
+  Json j = Json::array();
+  for (const auto& s : list) j.push_back(from_bytes(s));
+  return j;
+}
+
+std::vector<std::string> to_list(const Json& j) {
+  std::vector<std::string> list;
+  for (const auto& item : j) list.push_back(to_bytes(item));
+  return list;
+}
+
+Json from_end(const Manifest::End& end) {
+  Json j;
+  j["kind"] = kEndNames[static_cast<size_t>(end.kind)];
+  j["status"] = end.status;
+  j["duration_ns"] = end.duration_ns;
+  j["ticks"] = end.ticks;
+  j["events"] = end.events;
+  if (end.crash) j["crash"] = {{"tick", end.crash->tick}, {"pc", end.crash->pc}};
+  return j;
+}
+
+Manifest::End to_end(const Json& j) {
+  Manifest::End end;
+  auto kind = j.at("kind").get<std::string>();
+  size_t i = 0;
+  while (i < std::size(kEndNames) && kind != kEndNames[i]) i++;
+  if (i == std::size(kEndNames)) throw Error("unknown kind of end '" + kind + "'");
+  end.kind = static_cast<EndKind>(i);
+  end.status = j.at("status").get<int64_t>();
+  end.duration_ns = j.at("duration_ns").get<int64_t>();
+  end.ticks = j.at("ticks").get<Tick>();
+  end.events = j.at("events").get<uint64_t>();
+  if (j.contains("crash"))
+    end.crash = ControlPoint{j["crash"].at("tick").get<Tick>(), j["crash"].at("pc").get<Address>()};
+  return end;
+}
+
+Json to_json(const Manifest& m) {
+  Json j;
+  j["version"] = m.version;
+  j["backstep"] = m.backstep;
+  j["argv"] = from_list(m.argv);
+  j["cwd"] = from_bytes(m.cwd);
+  j["exe"] = from_bytes(m.exe);
+  j["env"] = from_list(m.env);
+  j["uid"] = m.uid;
+  j["gid"] = m.gid;
+  j["hostname"] = from_bytes(m.hostname);
+  j["kernel"] = from_bytes(m.kernel);
+  j["cpu"] = {
+      {"vendor", m.cpu.vendor}, {"model", m.cpu.model}, {"level", m.cpu.level}, {"shown", m.cpu.shown}};
+  j["start_ns"] = m.start_ns;
+  j["end"] = m.end ? from_end(*m.end) : Json();
+  j["notes"] = from_list(m.notes);
+  return j;
+}
+
+Manifest from_json(const Json& j) {
+  Manifest m;
+  m.version = j.at("version").get<int>();
+  m.backstep = j.at("backstep").get<std::string>();
+  m.argv = to_list(j.at("argv"));
+  m.cwd = to_bytes(j.at("cwd"));
+  m.exe = to_bytes(j.at("exe"));
+  m.env = to_list(j.at("env"));
+  m.uid = j.at("uid").get<uint32_t>();
+  m.gid = j.at("gid").get<uint32_t>();
+  m.hostname = to_bytes(j.at("hostname"));
+  m.kernel = to_bytes(j.at("kernel"));
+  const Json& cpu = j.at("cpu");
+  m.cpu = {cpu.at("vendor").get<std::string>(), cpu.at("model").get<std::string>(),
+           cpu.at("level").get<std::string>(), cpu.at("shown").get<std::map<std::string, uint64_t>>()};
+  m.start_ns = j.at("start_ns").get<int64_t>();
+  if (!j.at("end").is_null()) m.end = to_end(j.at("end"));
+  m.notes = to_list(j.at("notes"));
+  return m;
+}
+
+std::string cpu_vendor() {
+  unsigned eax = 0, word[3] = {};
+  __get_cpuid(0, &eax, &word[0], &word[2], &word[1]);
+  return {reinterpret_cast<const char*>(word), sizeof word};
+}
+
+std::string cpu_model() {
+  unsigned word[12] = {};
+  for (size_t i = 0; i < 3; i++)
+    if (!__get_cpuid(0x80000002 + static_cast<unsigned>(i), &word[4 * i], &word[4 * i + 1], &word[4 * i + 2],
+                     &word[4 * i + 3]))
+      return "";
+  std::string brand(reinterpret_cast<const char*>(word), sizeof word);
+  brand.resize(strnlen(brand.data(), brand.size()));
+  auto first = brand.find_first_not_of(' '), last = brand.find_last_not_of(' ');
+  return first == std::string::npos ? "" : brand.substr(first, last - first + 1);
+}
+
+}  // namespace
+
+Manifest Manifest::load(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
+  std::stringstream text;
+  text << in.rdbuf();
+  try {
+    Json j = Json::parse(text.str());
+    int version = j.at("version").get<int>();
+    if (version > kManifestVersion)
+      throw Error(
+          fmt::format("{} has format version {}, made by backstep {}; this is backstep {}, which reads up to "
+                      "version {}: use a newer backstep",
+                      path, version, j.value("backstep", "?"), kVersion, kManifestVersion));
+    return from_json(j);
+  } catch (const Json::exception& e) {
+    throw Error(fmt::format("{} is damaged or not a manifest: {}", path, e.what()), kExitDivergence);
+  } catch (const std::logic_error&) {  // std::stoi
+    throw Error(fmt::format("{} is damaged: it has a string with bad hex digits", path), kExitDivergence);
+  }
+}
+
+void Manifest::save(const std::string& path) const {
+  std::string text = to_json(*this).dump(2) + "\n";
+  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  bool good = static_cast<bool>(fd);
+  for (size_t done = 0; good && done < text.size();) {
+    ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    good = n > 0;
+    if (good) done += static_cast<size_t>(n);
+  }
+  if (!good || rename(temporary.c_str(), path.c_str()) != 0) {
+    int err = errno;
+    unlink(temporary.c_str());
+    throw Error(fmt::format("cannot write {}: {}", path, errno_text(err)));
+  }
+}
+
+Manifest describe_start(const std::vector<std::string>& argv) {
+  Manifest m;
+  m.backstep = kVersion;
+  m.argv = argv;
+  for (char** e = environ; e && *e; e++) m.env.emplace_back(*e);
+  std::error_code ec;
+  m.cwd = std::filesystem::current_path(ec).string();
+  m.uid = geteuid();
+  m.gid = getegid();
+  utsname name{};
+  uname(&name);
+  m.hostname = name.nodename;
+  m.kernel = fmt::format("{} {}", name.sysname, name.release);
+  m.cpu.vendor = cpu_vendor();
+  m.cpu.model = cpu_model();
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  m.start_ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  return m;
+}
+
+std::string end_text(const std::optional<Manifest::End>& end) {
+  if (!end) return "not ended (still recording, or the recorder was killed)";
+  switch (end->kind) {
+    case EndKind::Exit:
+      return fmt::format("exited with status {}", end->status);
+    case EndKind::Signal: {
+      const char* name = sigabbrev_np(static_cast<int>(end->status));
+      return name ? fmt::format("died of SIG{}", name) : fmt::format("died of signal {}", end->status);
+    }
+    case EndKind::Exec:
+      return "became another program (execve), which is not in this log";
+    case EndKind::Stopped:
+      return "recording stopped while the program ran on";
+  }
+  return "unknown";
+}
+
+}  // namespace backstep::recording

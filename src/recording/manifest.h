@@ -1,0 +1,71 @@
+// What a recording says about itself: manifest.json. Written when recording starts (so that a recording whose
+// recorder was killed can be replayed) and again, with the end, when it ends.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/context.h"
+#include "recording/format.h"
+
+namespace backstep::recording {
+
+inline constexpr int kManifestVersion = 1;
+
+struct Manifest {
+  int version = kManifestVersion;  // of the recording as a whole: manifest, folder layout and log
+  std::string backstep;            // version of the program that recorded
+
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // NAME=value
+  std::string cwd;
+  std::string exe;  // absolute path of the ELF file that was loaded
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+
+  std::string hostname;
+  std::string kernel;  // uname: "Linux 6.1.0-13-amd64"
+
+  struct Cpu {
+    std::string vendor;  // of the machine: "GenuineIntel"
+    std::string model;   // brand string
+    std::string level;   // feature level shown to the program: "x86-64-v3"
+    // Feature words shown to the program, by cpuid leaf and register: "7.ebx" -> bits. Replay compares them
+    // with its own machine.
+    std::map<std::string, uint64_t> shown;
+    friend bool operator==(const Cpu&, const Cpu&) = default;
+  } cpu;
+
+  int64_t start_ns = 0;  // CLOCK_REALTIME
+
+  // Missing: the recorder is still at work, or was killed.
+  struct End {
+    EndKind kind = EndKind::Exit;
+    int64_t status = 0;  // exit status or signal number
+    int64_t duration_ns = 0;
+    Tick ticks = 0;
+    uint64_t events = 0;
+    std::optional<ControlPoint> crash;  // where it died of a signal
+    friend bool operator==(const End&, const End&) = default;
+  };
+  std::optional<End> end;
+  std::vector<std::string> notes;  // what was unknown or is not exact, one sentence each
+
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+
+  // Throws Error: missing, not JSON, incomplete, or of a newer version.
+  static Manifest load(const std::string& path);
+  // Replaces the file in one step: a reader sees the old or the new one.
+  void save(const std::string& path) const;
+};
+
+// All that can be said before the program starts: argv as given, the environment, directory, user, machine
+// and time of this process. `exe`, `cpu.level` and `cpu.shown` are the recorder's to fill in.
+Manifest describe_start(const std::vector<std::string>& argv);
+
+// "exited with status 0", "died of SIGSEGV", …
+std::string end_text(const std::optional<Manifest::End>& end);
+
+}  // namespace backstep::recording

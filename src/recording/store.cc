@@ -1,0 +1,367 @@
+// A recording must replay after the files that the program had mapped were changed or deleted, so their
+// contents are kept. Most programs map the same few libraries, so contents are kept once, under their hash,
+// and shared.
+//
+// Cheap when nothing is new: an identity index (`by-id/<dev>-<ino>-<size>-<mtime>-<ctime>`, a symlink whose
+// text is the key) tells the key of an unchanged file in a handful of system calls, without reading it. As in
+// git's index, a file touched within the last two seconds is "racy": it could change again without its time
+// stamps showing it, so such a file is neither looked up nor entered, just hashed.
+//
+// Safe when several recorders work at once, or one is killed: contents are first written to `tmp/` and then
+// renamed to a name that depends only on them, so any number of writers agree and readers never see half a
+// file. What is hashed is the copy, so a file that changes while we read it is still stored under a true
+// name. There is no fsync; a file that a power failure cut short is noticed by its size and replaced.
+#include "recording/store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace backstep::recording {
+namespace {
+
+constexpr size_t kBuffer = 256 << 10;  // fits in the L2 cache, so that what is copied is hashed from there
+constexpr int64_t kRacySeconds = 2;
+
+[[noreturn]] void fail(const std::string& what, int err) {
+  throw Error(fmt::format("cannot {}: {}", what, errno_text(err)));
+}
+
+std::string source_name(int fd) {
+  std::error_code ec;
+  auto target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), ec);
+  return ec ? fmt::format("file descriptor {}", fd) : target.string();
+}
+
+class Hash {
+ public:
+  Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+  void update(const void* data, size_t n) { XXH3_128bits_update(state_.get(), data, n); }
+  std::string hex() const {
+    XXH128_hash_t h = XXH3_128bits_digest(state_.get());
+    return fmt::format("{:016x}{:016x}", h.high64, h.low64);
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* s) const { XXH3_freeState(s); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+// Hash of the whole file and the number of bytes that were read.
+struct Hashed {
+  std::string key;
+  off_t size = 0;
+};
+Hashed hash_file(int fd, const std::string& name) {
+  auto buffer = std::make_unique<char[]>(kBuffer);
+  Hash hash;
+  off_t at = 0;
+  for (;;) {
+    ssize_t n = pread(fd, buffer.get(), kBuffer, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read " + name, errno);
+    if (n == 0) return {hash.hex(), at};
+    hash.update(buffer.get(), static_cast<size_t>(n));
+    at += n;
+  }
+}
+
+void write_all(int fd, const char* data, size_t n, off_t at, const std::string& name) {
+  while (n > 0) {
+    ssize_t done = pwrite(fd, data, n, at);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write " + name, errno);
+    data += done;
+    n -= static_cast<size_t>(done);
+    at += done;
+  }
+}
+
+// Copies [at, end) by the kernel if it can, else through a buffer.
+void copy_range(int from, int to, off_t at, off_t end, const std::string& name) {
+  bool in_kernel = true;
+  std::unique_ptr<char[]> buffer;
+  while (at < end) {
+    if (in_kernel) {
+      off_t in = at, out = at;
+      ssize_t n = copy_file_range(from, &in, to, &out, static_cast<size_t>(end - at), 0);
+      if (n > 0) {
+        at += n;
+        continue;
+      }
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == ENOSPC) fail("copy to " + name, errno);
+      in_kernel = false;  // other file system, old kernel, /proc-like file that reads as empty …
+    }
+    if (!buffer) buffer = std::make_unique<char[]>(kBuffer);
+    ssize_t n = pread(from, buffer.get(), std::min<size_t>(kBuffer, static_cast<size_t>(end - at)), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read the file to store as " + name, errno);
+    if (n == 0) return;  // the file became shorter under us
+    write_all(to, buffer.get(), static_cast<size_t>(n), at, name);
+    at += n;
+  }
+}
+
+// Contents of `from` (of `size` bytes) to the empty file `to`; holes stay holes.
+void copy_contents(int from, int to, off_t size, const std::string& name) {
+  if (size == 0 || ioctl(to, FICLONE, from) == 0) return;
+  if (ftruncate(to, size) != 0) fail("write " + name, errno);
+  off_t at = 0;
+  while (at < size) {
+    off_t data = lseek(from, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;  // nothing but a hole up to the end
+    if (data < 0) data = at;                 // the file system does not know holes
+    off_t hole = lseek(from, data, SEEK_HOLE);
+    if (hole <= data) hole = size;
+    copy_range(from, to, data, std::min(hole, size), name);
+    at = hole;
+  }
+}
+
+int64_t now_seconds() {
+  timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return ts.tv_sec;
+}
+
+bool is_racy(const struct stat& st) {
+  int64_t young = now_seconds() - kRacySeconds;
+  return st.st_mtim.tv_sec >= young || st.st_ctim.tv_sec >= young;
+}
+
+bool same_identity(const struct stat& a, const struct stat& b) {
+  auto same = [](const timespec& x, const timespec& y) {
+    return x.tv_sec == y.tv_sec && x.tv_nsec == y.tv_nsec;
+  };
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
+}
+
+void make_folder(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail("make the folder " + path, errno);
+}
+
+// Holds `<dir>/lock` for a scope: shared while contents are taken, exclusive while garbage is collected. It
+// is opened each time, because a recorder keeps no descriptors among those of the guest. A file system
+// without locks (some network ones) gives up only the protection against a concurrent `rm`.
+class Locked {
+ public:
+  Locked(const std::string& dir, int mode) {
+    fd_.reset(::open((dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    while (fd_ && flock(fd_.get(), mode) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  Fd fd_;
+};
+
+// The position of an open file, put back at the end of the scope.
+class KeptPosition {
+ public:
+  explicit KeptPosition(int fd) : fd_(fd), at_(lseek(fd, 0, SEEK_CUR)) {}
+  ~KeptPosition() { lseek(fd_, at_, SEEK_SET); }
+  KeptPosition(const KeptPosition&) = delete;
+  KeptPosition& operator=(const KeptPosition&) = delete;
+
+ private:
+  int fd_;
+  off_t at_;
+};
+
+// A name that vanishes with the scope unless it was renamed away.
+struct Temporary {
+  std::string path;
+  ~Temporary() {
+    if (!path.empty()) unlink(path.c_str());
+  }
+};
+
+}  // namespace
+
+bool is_key(const std::string& text) {
+  return text.size() == kKeyLength && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Store::Store(const std::string& dir) : dir_(std::filesystem::absolute(dir)) {}
+
+std::string Store::path(const std::string& key) const {
+  // A damaged log must not lead us out of the store.
+  if (!is_key(key)) throw Error(fmt::format("'{}' is not a key of stored file contents", key));
+  return fmt::format("{}/{}/{}", dir_, key.substr(0, 2), key);
+}
+
+void Store::prepare() {
+  if (prepared_) return;
+  if (access((dir_ + "/by-id").c_str(), W_OK) != 0) {
+    std::error_code ec;
+    std::filesystem::create_directories(dir_, ec);
+    if (ec) fail("make the folder " + dir_, ec.value());
+    make_folder(dir_ + "/tmp");
+    make_folder(dir_ + "/by-id");
+  }
+  prepared_ = true;
+}
+
+bool Store::take(const std::string& key, off_t size) {
+  if (!is_key(key)) return false;
+  std::string file = path(key);
+  struct stat st;
+  if (stat(file.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != size) return false;
+  // Its time stamp says "in use since now" to collect_garbage. If another user owns the store, only they
+  // collect.
+  return utimensat(AT_FDCWD, file.c_str(), nullptr, 0) == 0 || errno == EPERM || errno == EACCES ||
+         errno == EROFS;
+}
+
+std::string Store::index_path(const struct stat& st) const {
+  auto ns = [](const timespec& t) { return t.tv_sec * 1'000'000'000LL + t.tv_nsec; };
+  return fmt::format("{}/by-id/{:x}-{}-{}-{}-{}", dir_, st.st_dev, st.st_ino, st.st_size, ns(st.st_mtim),
+                     ns(st.st_ctim));
+}
+
+void Store::enter_index(const struct stat& st, const std::string& key) {
+  // Best effort: without an entry the file is hashed again next time.
+  std::string entry = index_path(st);
+  if (symlink(key.c_str(), entry.c_str()) == 0 || errno != EEXIST) return;
+  Temporary link{temporary_path()};
+  if (symlink(key.c_str(), link.path.c_str()) == 0 && rename(link.path.c_str(), entry.c_str()) == 0)
+    link.path.clear();
+}
+
+std::string Store::temporary_path() const {
+  static std::atomic<unsigned> counter{0};
+  timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return fmt::format("{}/tmp/{}-{}-{}", dir_, getpid(), ts.tv_sec * 1'000'000'000LL + ts.tv_nsec, counter++);
+}
+
+std::string Store::add(int fd) {
+  struct stat before, after;
+  if (fstat(fd, &before) != 0) fail("look at " + source_name(fd), errno);
+  if (!S_ISREG(before.st_mode)) throw Error("cannot store " + source_name(fd) + ": it is not a regular file");
+  if (is_racy(before)) return insert(fd);
+
+  prepare();
+  char key[kKeyLength + 1];
+  ssize_t n = readlink(index_path(before).c_str(), key, sizeof key);
+  if (n == static_cast<ssize_t>(kKeyLength)) {
+    Locked lock(dir_, LOCK_SH);
+    std::string known(key, kKeyLength);
+    if (take(known, before.st_size)) return known;
+  }
+  std::string stored = insert(fd);
+  if (fstat(fd, &after) == 0 && same_identity(before, after)) enter_index(before, stored);
+  return stored;
+}
+
+std::string Store::insert(int fd) {
+  std::string name = source_name(fd);
+  struct stat st;
+  if (fstat(fd, &st) != 0) fail("look at " + name, errno);
+  if (!S_ISREG(st.st_mode)) throw Error("cannot store " + name + ": it is not a regular file");
+  prepare();
+
+  // An open file description of our own, if we may: the program's fd may be write-only, and finding holes
+  // seeks. (We may not when the program opened the file and then gave up the right to; then its own fd has to
+  // do.)
+  Fd own(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  int source = own ? own.get() : fd;
+  KeptPosition position(source);
+
+  Hashed seen = hash_file(source, name);
+  {
+    Locked lock(dir_, LOCK_SH);
+    if (take(seen.key, seen.size)) return seen.key;
+  }
+
+  Temporary copy{temporary_path()};
+  Fd target(::open(copy.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  if (!target) fail("write to " + dir_, errno);
+  copy_contents(source, target.get(), seen.size, copy.path);
+  Hashed kept = hash_file(target.get(), copy.path);
+
+  Locked lock(dir_, LOCK_SH);
+  std::string final_path = path(kept.key);
+  make_folder(final_path.substr(0, final_path.rfind('/')));
+  utimensat(AT_FDCWD, copy.path.c_str(), nullptr, 0);
+  if (rename(copy.path.c_str(), final_path.c_str()) != 0) fail("write " + final_path, errno);
+  copy.path.clear();
+  return kept.key;
+}
+
+int Store::open(const std::string& key) const {
+  std::string file = path(key);
+  int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) fail("open the stored file contents " + file, errno);
+  return fd;
+}
+
+bool Store::has(const std::string& key) const {
+  return is_key(key) && access(path(key).c_str(), R_OK) == 0;
+}
+
+bool Store::matches(int fd, const std::string& key) {
+  try {
+    return hash_file(fd, key).key == key;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool Store::verify(const std::string& key) const {
+  if (!is_key(key)) return false;
+  Fd fd(::open(path(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return fd && matches(fd.get(), key);
+}
+
+uint64_t Store::collect_garbage(const std::set<std::string>& used, std::chrono::seconds grace) {
+  namespace fs = std::filesystem;
+  if (access(dir_.c_str(), F_OK) != 0) return 0;
+  prepare();
+  Locked lock(dir_, LOCK_EX);
+  uint64_t freed = 0;
+  int64_t newest = now_seconds() - grace.count();
+  auto remove_old = [&](const fs::path& file, int64_t limit) {
+    struct stat st;
+    if (lstat(file.c_str(), &st) != 0 || st.st_mtim.tv_sec > limit) return;
+    if (unlink(file.c_str()) == 0) freed += static_cast<uint64_t>(st.st_size);
+  };
+
+  std::error_code ec;
+  for (const auto& folder : fs::directory_iterator(dir_, ec)) {
+    if (folder.path().filename().string().size() != 2) continue;
+    for (const auto& file : fs::directory_iterator(folder.path(), ec))
+      if (!used.contains(file.path().filename())) remove_old(file.path(), newest);
+    rmdir(folder.path().c_str());  // only if it is empty now
+  }
+  for (const auto& entry : fs::directory_iterator(dir_ + "/by-id", ec)) {
+    auto key = fs::read_symlink(entry.path(), ec);
+    if (ec || !has(key.string())) unlink(entry.path().c_str());
+  }
+  // What killed recorders left behind: nobody copies one file for a day.
+  for (const auto& file : fs::directory_iterator(dir_ + "/tmp", ec))
+    remove_old(file.path(), now_seconds() - 86400);
+  return freed;
+}
+
+}  // namespace backstep::recording

@@ -1,0 +1,55 @@
+// Contents of mapped files, by hash, shared between all recordings of a library.
+// A key is the XXH3-128 of the contents in 32 hex digits; `<dir>/<first 2 digits>/<key>` is the file.
+#pragma once
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace backstep::recording {
+
+inline constexpr size_t kKeyLength = 32;
+
+bool is_key(const std::string& text);
+
+class Store {
+ public:
+  // Nothing is made on disk until the first `add`.
+  explicit Store(const std::string& dir);
+
+  // Puts the contents of a regular file into the store, unless they are there, and returns their key.
+  // The position of `fd` does not move. Throws Error (not a regular file, unreadable, no space).
+  // The caller must write the key to the recording's list of keys within kGrace, see collect_garbage.
+  std::string add(int fd);
+  // The same without looking at or entering the identity index: always reads the whole file.
+  std::string insert(int fd);
+
+  // Read-only, close-on-exec; throws Error if the store has no such contents. The caller owns the fd.
+  int open(const std::string& key) const;
+  bool has(const std::string& key) const;
+  // Reads the file again: are the contents what the key says? False also if it is missing.
+  bool verify(const std::string& key) const;
+  // Are the contents of an open file what the key says?
+  static bool matches(int fd, const std::string& key);
+  std::string path(const std::string& key) const;
+  const std::string& dir() const { return dir_; }
+
+  // Removes all contents whose key is not in `used`, except those that were added (or added again) less than
+  // `grace` ago: a recorder may be about to write their key down. Returns the number of bytes freed.
+  static constexpr std::chrono::seconds kGrace{60};
+  uint64_t collect_garbage(const std::set<std::string>& used, std::chrono::seconds grace = kGrace);
+
+ private:
+  void prepare();                                 // makes the folders
+  bool take(const std::string& key, off_t size);  // there? then it is marked as used now
+  std::string index_path(const struct stat& st) const;
+  void enter_index(const struct stat& st, const std::string& key);
+  std::string temporary_path() const;
+
+  std::string dir_;        // absolute: the program may change its working directory
+  bool prepared_ = false;  // the folders are known to be there
+};
+
+}  // namespace backstep::recording

@@ -1,0 +1,47 @@
+// `backstep replay`: to the end on autopilot.
+#include "replay/replay.h"
+
+#include <fmt/format.h>
+#include <sys/time.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "recording/library.h"
+#include "replay/replayer.h"
+
+namespace backstep {
+
+int replay(const ReplayOptions& options) {
+  if (!options.autopilot)
+    throw Error("this version replays on autopilot only: use `backstep replay --autopilot`. Replaying under gdb (with or "
+                "without --serve) is not built yet.");
+  recording::Library library = recording::Library::standard();
+  recording::Recording recording = library.resolve(options.recording);
+  replayer::Replayer replayer(options, library, recording);
+  if (options.progress) {
+    engine::install_handler(SIGALRM, SA_RESTART);
+    itimerval timer{{0, 500'000}, {1, 0}};
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+  replayer::Outcome outcome = replayer.run();
+  if (options.progress) {
+    itimerval off{};
+    setitimer(ITIMER_REAL, &off, nullptr);
+    fmt::print(stderr, "\r\033[K");
+  }
+  bool exact = outcome.complete || !outcome.damaged;
+  if (options.json) {
+    nlohmann::json j{{"exact", exact},           {"complete", outcome.complete}, {"ticks", outcome.ticks},
+                     {"events", outcome.events}, {"status", outcome.status}};
+    if (!outcome.incomplete.empty()) j["incomplete"] = outcome.incomplete;
+    fmt::print(stderr, "{}\n", j.dump());
+  } else if (!outcome.complete) {
+    fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events, outcome.ticks);
+  }
+  return exact ? 0 : kExitDivergence;
+}
+
+}  // namespace backstep

@@ -1,0 +1,25 @@
+// Replaying a recording: `backstep replay`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/options.h"
+
+namespace backstep {
+
+struct ReplayOptions {
+  std::string recording;              // resolved folder
+  bool autopilot = false;             // no debugger: to the end
+  std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
+  std::vector<std::string> gdb_args;  // for the gdb that is started when neither of the two is asked for
+  bool check_deep = false;            // verify memory checksums where the log has them, and all mapped files
+  bool quiet = false;                 // no closing line, no progress
+  bool json = false;                  // closing report as JSON on stderr (stdout is the program's)
+  bool progress = false;              // stderr is a terminal: show how far a long replay is
+  EngineOptions engine;
+};
+
+// 0 iff the replay was exact, kExitDivergence (with a report on stderr) if not. Throws Error.
+int replay(const ReplayOptions& options);
+
+}  // namespace backstep

@@ -1,0 +1,211 @@
+// System calls from the log. Anything unexpected is left to replayer.cc, which looks again, slowly, and reports.
+#include "replay/replay_hot.h"
+
+#include "engine/cache.h"
+#include "engine/host_ops.h"
+#include "guest/buffers.h"
+#include "guest/syscall_table.h"
+#include "recording/codec.h"
+
+namespace backstep::replayer {
+
+using namespace guest;
+using recording::Cursor;
+using recording::EventHeader;
+using recording::EventKind;
+using recording::PieceKind;
+
+HotState bs_replay;
+
+namespace {
+
+void fetch_tick(Context& ctx) {
+  if (ctx.features & kVectorCounter) asm volatile("vmovq %%xmm31, %0" : "=m"(ctx.tick));
+}
+
+EventHeader header_at(const uint8_t* p) {
+  EventHeader h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return h;
+}
+
+void write_all(int fd, uint64_t addr, uint64_t n) {
+  while (n > 0) {
+    long done = hot::syscall6(1, fd, static_cast<long>(addr), static_cast<long>(n), 0, 0, 0);
+    if (done == -4 || done == -11) continue;  // EINTR, EAGAIN
+    if (done <= 0) return;                    // our output is closed: the replay goes on
+    addr += static_cast<uint64_t>(done);
+    n -= static_cast<uint64_t>(done);
+  }
+}
+
+bool same_text(const uint8_t* bytes, uint64_t n, uint64_t addr) {
+  unsigned char buffer[256];
+  while (n > 0) {
+    uint64_t part = n < sizeof buffer ? n : sizeof buffer;
+    if (!bs_guarded_copy(buffer, reinterpret_cast<const void*>(addr), part)) return false;
+    for (uint64_t i = 0; i < part; i++)
+      if (buffer[i] != bytes[i]) return false;
+    bytes += part;
+    addr += part;
+    n -= part;
+  }
+  return true;
+}
+
+}  // namespace
+
+void repeat_output(uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags) {
+  if (result <= 0 || !bs_replay.output) return;
+  int fd = flags & recording::kToStdout ? 1 : 2;
+  const Syscall& row = syscall_row(nr);
+  for (int i = 0; i < row.argc; i++) {
+    switch (row.args[i].kind) {
+      case Arg::In:
+        write_all(fd, args[i], static_cast<uint64_t>(result));
+        return;
+      case Arg::IovIn:
+        for_each_iovec(args[i], args[row.args[i].n], static_cast<uint64_t>(result),
+                       [&](uint64_t a, uint64_t n) { write_all(fd, a, n); });
+        return;
+      case Arg::MsgIn: {
+        Msghdr m;
+        if (read_guest(args[i], &m))
+          for_each_iovec(m.iov, m.iov_count, static_cast<uint64_t>(result),
+                         [&](uint64_t a, uint64_t n) { write_all(fd, a, n); });
+        return;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+bool replay_syscall_hot(Context& ctx) {
+  HotState& s = bs_replay;
+  uint64_t nr = ctx.gpr[RAX];
+  const Syscall& row = syscall_row(nr);
+  if (row.how != How::Plain || s.p == s.end || engine::bs_cache.watched_pages) return false;
+  EventHeader header = header_at(s.p);
+  if (header.kind != static_cast<uint8_t>(EventKind::Syscall) || header.nr != nr) return false;
+  fetch_tick(ctx);
+  const uint8_t* next = s.p + header.size;
+  Cursor c{s.p + sizeof header, next - 2};
+  Tick tick = s.tick + c.varint();
+  if (tick != ctx.tick || c.varint() != ctx.rip - 2 || c.u32() != register_digest(ctx)) return false;
+  int64_t result = c.signed_varint();
+  uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
+  for (int i = 0; i < row.argc; i++)
+    if (c.varint() != args[i]) return false;
+  // First look (inputs must be the same), then change memory: replayer.cc must find what we found.
+  const uint8_t* pieces = c.p;
+  while (c.p < c.end && c.ok) {
+    uint8_t tag = c.u8();
+    int arg = tag & 7;
+    switch (static_cast<PieceKind>(tag >> 3)) {
+      case PieceKind::Sum: {
+        uint64_t length = 0;
+        uint32_t crc = 0;
+        uint64_t logged_length = c.varint();
+        uint32_t logged_crc = c.u32();
+        if (arg > 5 || !input_sum(row, arg_spec(nr, args, arg), args, arg, result, &length, &crc)) return false;
+        if (length != logged_length || crc != logged_crc) return false;
+        break;
+      }
+      case PieceKind::Text: {
+        uint64_t n = c.varint();
+        const uint8_t* bytes = c.bytes(n);
+        if (!c.ok || arg > 5 || !same_text(bytes, n, args[arg])) return false;
+        break;
+      }
+      case PieceKind::OutAt:
+        c.varint();
+        [[fallthrough]];
+      case PieceKind::OutAtArg: {
+        uint64_t n = c.varint();
+        c.bytes(n);
+        break;
+      }
+      default:
+        return false;
+    }
+  }
+  if (!c.ok) return false;
+  c.p = pieces;
+  while (c.p < c.end) {
+    uint8_t tag = c.u8();
+    switch (static_cast<PieceKind>(tag >> 3)) {
+      case PieceKind::Sum:
+        c.varint();
+        c.u32();
+        break;
+      case PieceKind::Text: {
+        uint64_t n = c.varint();
+        c.bytes(n);
+        break;
+      }
+      default: {
+        uint64_t to = static_cast<PieceKind>(tag >> 3) == PieceKind::OutAt ? c.varint() : args[tag & 7];
+        uint64_t n = c.varint();
+        const uint8_t* bytes = c.bytes(n);
+        if (!bs_guarded_copy(reinterpret_cast<void*>(to), bytes, n)) return false;
+        break;
+      }
+    }
+  }
+  if (header.flags & (recording::kToStdout | recording::kToStderr)) repeat_output(nr, args, result, header.flags);
+  ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  s.tick = tick;
+  s.p = next;
+  s.event++;
+  // What follows may belong here: a signal behind this call, a checksum, the end.
+  if (s.p != s.end) {
+    auto kind = static_cast<EventKind>(header_at(s.p).kind);
+    if (kind == EventKind::Syscall || kind == EventKind::Instr) return true;
+  }
+  s.executed = true;
+  s.nr = nr;
+  return false;
+}
+
+bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
+  HotState& s = bs_replay;
+  engine::HostOp op = engine::host_op_of(insn);
+  if (op == engine::HostOp::None || s.p == s.end) return false;
+  EventHeader header = header_at(s.p);
+  if (header.kind != static_cast<uint8_t>(EventKind::Instr) || header.nr != static_cast<uint16_t>(op)) return false;
+  fetch_tick(ctx);
+  const uint8_t* next = s.p + header.size;
+  if (next == s.end) return false;  // the next chunk must be looked at: slowly
+  Cursor c{s.p + sizeof header, next - 2};
+  Tick tick = s.tick + c.varint();
+  if (tick != ctx.tick || c.varint() != ctx.rip || c.u32() != register_digest(ctx)) return false;
+  engine::HostValues values;
+  values.count = static_cast<unsigned>(c.varint());
+  if (values.count > 4) return false;
+  for (unsigned i = 0; i < values.count; i++) values.value[i] = c.varint();
+  auto kind = static_cast<EventKind>(header_at(next).kind);
+  if (!c.ok || (kind != EventKind::Syscall && kind != EventKind::Instr)) return false;
+  engine::apply(op, insn, values, ctx);
+  s.tick = tick;
+  s.p = next;
+  s.event++;
+  return true;
+}
+
+// Progress, on SIGALRM. Everything else that arrives keeps its default action: it is not for us.
+bool replay_signal_hot(int signo, void*, void*, bool) {
+  HotState& s = bs_replay;
+  if (signo != 14 || s.size == 0) return false;
+  char text[] = "\rbackstep: replaying, 000 % of the log";
+  auto percent = static_cast<unsigned>(s.position * 100 / s.size);
+  if (percent > 100) percent = 100;
+  char* digits = text + 22;
+  digits[0] = percent >= 100 ? '1' : ' ';
+  digits[1] = percent >= 10 ? static_cast<char>('0' + percent / 10 % 10) : ' ';
+  digits[2] = static_cast<char>('0' + percent % 10);
+  hot::syscall6(1, 2, reinterpret_cast<long>(text), sizeof text - 1, 0, 0, 0);
+  return false;
+}
+
+}  // namespace backstep::replayer

@@ -1,0 +1,447 @@
+// Replaying: the same guest, the same engine, all answers from the log.
+//
+// Every event is compared before it is used: its kind, tick, program counter, a digest of all general registers,
+// arguments, and checksums of what the call reads. The first difference ends the replay with both sides told.
+#include "replay/replayer.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "engine/host_ops.h"
+#include "guest/buffers.h"
+#include "guest/cpu.h"
+#include "guest/syscall_print.h"
+
+namespace backstep::replayer {
+
+using namespace guest;
+using recording::EndKind;
+using recording::Event;
+using recording::EventHeader;
+using recording::EventKind;
+
+namespace {
+
+const char* kind_name(EventKind kind) {
+  switch (kind) {
+    case EventKind::Syscall: return "system call";
+    case EventKind::Instr: return "instruction result";
+    case EventKind::Signal: return "signal";
+    case EventKind::Map: return "mapping";
+    case EventKind::Memory: return "memory contents";
+    case EventKind::Start: return "start";
+    case EventKind::Checksum: return "checksum";
+    case EventKind::Note: return "note";
+    case EventKind::End: return "end";
+    default: return "unknown event";
+  }
+}
+
+std::string call_text(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  std::string text = fmt::format("{}(", row.name ? row.name : fmt::format("syscall_{}", nr));
+  for (int i = 0; i < row.argc; i++) text += fmt::format("{}{:#x}", i ? ", " : "", args[i]);
+  return text + ")";
+}
+
+std::string place(Tick tick, Address pc) { return fmt::format("@{}:{:#x}", tick, pc); }
+
+}  // namespace
+
+Replayer::Replayer(const ReplayOptions& options, const recording::Library& library, recording::Recording recording)
+    : options_(options),
+      library_(library),
+      recording_(std::move(recording)),
+      log_(recording_.log_path()),
+      process_(options.engine) {
+  recording::Manifest manifest = recording_.manifest();
+  std::string missing = missing_features(manifest.cpu.shown);
+  if (!missing.empty())
+    throw Error(fmt::format("this recording was made on a CPU ({}) with features that this machine lacks ({}). Replay it on "
+                            "a machine that has them, or record it with --cpu=x86-64-v2.",
+                            manifest.cpu.model, missing));
+  auto level = parse_cpu_level(manifest.cpu.level == "machine" ? "" : manifest.cpu.level);
+  if (level && *level < CpuLevel::V3) process_.xcr0 &= 3;
+  bs_replay.output = true;
+  if (options.progress) bs_replay.size = log_.size();
+  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+}
+
+bool Replayer::peek(EventHeader& header) {
+  HotState& s = bs_replay;
+  while (s.p == s.end) {
+    auto chunk = log_.next();
+    if (!chunk) return false;
+    s.p = chunk->events.data();
+    s.end = s.p + chunk->events.size();
+    s.event = chunk->first_event;
+    s.tick = chunk->first_tick;
+    s.position = log_.position();
+  }
+  std::memcpy(&header, s.p, sizeof header);
+  return true;
+}
+
+bool Replayer::take(Event& event) {
+  EventHeader header;
+  if (!peek(header)) return false;
+  HotState& s = bs_replay;
+  event.number = s.event;
+  if (!recording::decode_event({s.p, header.size}, s.tick, event))
+    throw Error(fmt::format("event {} of the log cannot be decoded: it is damaged", s.event), kExitDivergence);
+  s.p += header.size;
+  s.event++;
+  return true;
+}
+
+std::string Replayer::event_text(const Event& e) const {
+  switch (e.kind) {
+    case EventKind::Syscall: {
+      const Syscall& row = syscall_row(e.nr);
+      return fmt::format("system call {} = {} at {}", row.name ? call_text(e.nr, e.args) : std::to_string(e.nr), e.result,
+                         place(e.tick, e.pc));
+    }
+    case EventKind::Signal: return fmt::format("signal {} at {}", e.signo, place(e.tick, e.pc));
+    case EventKind::Instr: return fmt::format("result of an instruction at {}", place(e.tick, e.pc));
+    case EventKind::End: return fmt::format("the end of the program at {}", place(e.tick, e.pc));
+    default: return fmt::format("{} at {}", kind_name(e.kind), place(e.tick, e.pc));
+  }
+}
+
+void Replayer::diverged(const Event& e, const std::string& logged, const std::string& now) {
+  throw Error(fmt::format("divergence at event {}, {}\n  recorded: {}\n  replayed: {}\nThe replay is not the recorded run "
+                          "from here on; please report this with the recording.",
+                          e.number, place(context().tick, context().rip), logged, now),
+              kExitDivergence);
+}
+
+void Replayer::prepare() {
+  Event e;
+  while (take(e)) {
+    switch (e.kind) {
+      case EventKind::Map:
+        apply_map(e);
+        break;
+      case EventKind::Memory:
+        if (!process_.readable(e.addr, e.length)) throw Error("the log is damaged: contents for memory that is not mapped", kExitDivergence);
+        std::memcpy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+        break;
+      case EventKind::Note:
+        break;
+      case EventKind::Start: {
+        Context& ctx = context();
+        for (int i = 0; i < 16; i++) ctx.gpr[i] = e.values[static_cast<size_t>(i)];
+        ctx.rip = e.values[16];
+        ctx.rflags = e.values[17];
+        return;
+      }
+      default:
+        throw Error(fmt::format("the log is damaged: {} before the start of the program", kind_name(e.kind)), kExitDivergence);
+    }
+  }
+  throw Error(fmt::format("the recording holds no start of the program: {}",
+                          log_.damage().value_or("the recorder ended before the program started")),
+              kExitDivergence);
+}
+
+// Mappings come back as private memory: from the kept contents, or zeroes.
+void Replayer::apply_map(const Event& e) {
+  Region r{e.addr, e.addr + e.length, e.prot, (e.map_flags & ~MAP_SHARED) | MAP_PRIVATE, e.offset, e.text, e.dev, e.inode};
+  Fd contents;
+  if (!e.key.empty()) {
+    contents = Fd(library_.open_contents(recording_, e.key));
+    if (verified_.insert(e.key).second && !recording::Store::matches(contents.get(), e.key))
+      throw Error(fmt::format("the kept contents of {} (key {}) are not what was recorded: the store is damaged", e.text,
+                              e.key),
+                  kExitDivergence);
+  }
+  if (long err = process_.map_region(r, contents.get(), MAP_NORESERVE))
+    throw Error(fmt::format("cannot map {} at {:#x} for the replay: {}", e.text.empty() ? "memory" : e.text, e.addr,
+                            errno_text(static_cast<int>(-err))));
+}
+
+Outcome Replayer::run() {
+  prepare();
+  Context& ctx = context();
+  after_call(0, 0);
+  while (!outcome_) {
+    engine::Stop stop = process_.engine().run();
+    switch (stop.kind) {
+      case engine::Stop::Syscall: on_syscall(); break;
+      case engine::Stop::HostOp: on_host_op(stop.insn); break;
+      case engine::Stop::Fault: on_fault(stop.fault); break;
+      case engine::Stop::BadFetch: on_bad_fetch(ctx.rip); break;
+      case engine::Stop::Signal: break;
+      case engine::Stop::TickStop: {
+        Event e;
+        take(e);
+        end(e);
+        break;
+      }
+    }
+  }
+  outcome_->ticks = ctx.tick;
+  outcome_->events = bs_replay.event;
+  return *outcome_;
+}
+
+void Replayer::on_syscall() {
+  Context& ctx = context();
+  HotState& s = bs_replay;
+  uint64_t nr = ctx.gpr[RAX];
+  if (s.executed) {
+    // Registers are done already; what matters for signals behind the call is its result.
+    s.executed = false;
+    after_call(s.nr, static_cast<int64_t>(ctx.gpr[RAX]));
+    return;
+  }
+  uint64_t args[6];
+  syscall_args(ctx, args);
+  Event e;
+  if (!take(e)) return end_incomplete();
+  if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
+    check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
+    return end(e);
+  }
+  if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec) return end(e);
+  if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
+  std::string now = fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2));
+  if (e.kind != EventKind::Syscall || e.nr != static_cast<uint16_t>(nr) || e.tick != ctx.tick || e.pc != ctx.rip - 2)
+    diverged(e, event_text(e), now);
+  for (int i = 0; i < syscall_row(nr).argc; i++)
+    if (e.args[i] != args[i]) diverged(e, event_text(e), now);
+  if (uint32_t digest = register_digest(ctx); e.digest != digest)
+    diverged(e, fmt::format("{}, registers with digest {:#x}", event_text(e), e.digest),
+             fmt::format("{}, registers with digest {:#x}", now, digest));
+  apply_call(e, args);
+  int64_t result = e.result;
+  if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
+  if (result != e.result)
+    diverged(e, event_text(e), fmt::format("{} = {}", now, result));
+  if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  after_call(nr, result);
+}
+
+// Inputs are compared, outputs put into guest memory.
+void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(e.nr);
+  for (const recording::Piece& piece : e.pieces) {
+    switch (piece.kind) {
+      case recording::PieceKind::Sum: {
+        uint64_t length = 0;
+        uint32_t crc = 0;
+        bool ok = input_sum(row, arg_spec(e.nr, args, piece.arg), args, piece.arg, e.result, &length, &crc);
+        if (!ok || length != piece.length || crc != piece.crc)
+          diverged(e, fmt::format("{} with {} bytes of input, checksum {:#x}", event_text(e), piece.length, piece.crc),
+                   ok ? fmt::format("{} bytes, checksum {:#x}", length, crc) : "input that cannot be read");
+        break;
+      }
+      case recording::PieceKind::Text: {
+        std::string now(piece.bytes.size(), 0);
+        std::string then(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(args[piece.arg]), now.size())) now = "(unreadable)";
+        if (now != then) diverged(e, fmt::format("{} with \"{}\"", event_text(e), then), fmt::format("\"{}\"", now));
+        break;
+      }
+      default:
+        process_.engine().prepare_write(piece.addr, piece.addr + piece.bytes.size());
+        if (!bs_guarded_copy(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()))
+          diverged(e, event_text(e), fmt::format("no writable memory at {:#x} for {} bytes", piece.addr, piece.bytes.size()));
+        break;
+    }
+  }
+  if (e.flags & (recording::kToStdout | recording::kToStderr)) repeat_output(e.nr, args, e.result, e.flags);
+}
+
+// The calls whose effects on the guest's own state are computed again; others have only their result.
+int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
+  switch (nr) {
+    case SYS_mmap: {
+      if (hot::is_error(logged)) return logged;
+      Event map;
+      if (!take(map)) {
+        end_incomplete();
+        return logged;
+      }
+      if (map.kind != EventKind::Map || map.addr != static_cast<uint64_t>(logged))
+        diverged(map, event_text(map), "a new mapping");
+      apply_map(map);
+      return logged;
+    }
+    case SYS_munmap: return process_.sys_munmap(args[0], args[1]);
+    case SYS_mprotect: return process_.sys_mprotect(args[0], args[1], args[2]);
+    case SYS_pkey_mprotect:
+      return static_cast<int>(args[3]) != -1 ? -EINVAL : process_.sys_mprotect(args[0], args[1], args[2]);
+    case SYS_brk: return process_.sys_brk(args[0]);
+    case SYS_madvise: return process_.sys_madvise(args[0], args[1], args[2]);
+    case SYS_mremap:
+      if (hot::is_error(logged)) return logged;
+      return process_.sys_mremap(args, static_cast<uint64_t>(logged));
+    case SYS_arch_prctl: return process_.sys_arch_prctl(args[0], args[1]);
+    case SYS_rt_sigaction: return process_.sys_rt_sigaction(args);
+    case SYS_rt_sigprocmask: return process_.sys_rt_sigprocmask(args);
+    case SYS_sigaltstack: return process_.sys_sigaltstack(args[0], args[1]);
+    case SYS_rt_sigreturn:
+      if (!process_.sys_rt_sigreturn()) on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+      return 0;
+    case SYS_rt_sigsuspend:
+      if (logged == -EINTR) {
+        uint64_t mask = 0;
+        read_guest(args[0], &mask);
+        process_.signals.saved_mask = process_.signals.mask;
+        process_.signals.restore_mask = true;
+        process_.signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+      }
+      return logged;
+    default: return logged;
+  }
+}
+
+// Behind a call (or at the start): notes, checksums, signals that were delivered here, the end of the log.
+void Replayer::after_call(uint64_t nr, int64_t result) {
+  Context& ctx = context();
+  bool first = true;
+  EventHeader header;
+  while (!outcome_) {
+    if (!peek(header)) return end_incomplete();
+    auto kind = static_cast<EventKind>(header.kind);
+    Event e;
+    if (kind == EventKind::Note) {
+      take(e);
+    } else if (kind == EventKind::Checksum) {
+      take(e);
+      uint32_t now = process_.memory_checksum();
+      if (e.tick != ctx.tick || e.pc != ctx.rip || now != e.digest)
+        diverged(e, fmt::format("memory checksum {:#x} at {}", e.digest, place(e.tick, e.pc)),
+                 fmt::format("memory checksum {:#x} at {}", now, place(ctx.tick, ctx.rip)));
+    } else if (kind == EventKind::Signal && (header.flags & recording::kAsynchronous)) {
+      take(e);
+      if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
+        diverged(e, event_text(e), fmt::format("the end of a system call at {}", place(ctx.tick, ctx.rip)));
+      siginfo_t info;
+      std::memcpy(&info, e.body.data(), std::min(sizeof info, e.body.size()));
+      if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
+      first = false;
+      if (!process_.push_handler(e.signo, info, TrapInfo{})) diverged(e, event_text(e), "no stack for the handler");
+    } else if (kind == EventKind::End && (header.flags & recording::kAsynchronous)) {
+      // Died of a signal from outside: here, or (pc 0) while it was computing, in the quantum of that tick.
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (e.pc == 0 && e.tick > ctx.tick) {
+        ctx.limit = e.tick;
+        process_.engine().set_check(true);
+        return;
+      }
+      take(e);
+      end(e);
+    } else if (kind == EventKind::End) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (e.end != EndKind::Stopped) return;
+      take(e);
+      end(e);
+    } else {
+      return;
+    }
+  }
+}
+
+void Replayer::on_host_op(const isa::Insn& insn) {
+  Context& ctx = context();
+  if (insn.cls == isa::Class::Bad) {
+    auto [start, end_of_code] = process_.map.executable_range(ctx.rip);
+    if (end_of_code - ctx.rip < 15) return on_bad_fetch(end_of_code);
+    return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+  }
+  engine::HostOp op = engine::host_op_of(insn);
+  if (op != engine::HostOp::None) {
+    Event e;
+    if (!take(e)) return end_incomplete();
+    std::string now = fmt::format("instruction with outside result ({}) at {}", static_cast<int>(op), place(ctx.tick, ctx.rip));
+    if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
+    if (e.kind != EventKind::Instr || e.nr != static_cast<uint16_t>(op) || e.tick != ctx.tick || e.pc != ctx.rip ||
+        e.values.size() > 4)
+      diverged(e, event_text(e), now);
+    if (e.digest != register_digest(ctx)) diverged(e, event_text(e) + ", other registers", now);
+    engine::HostValues values;
+    values.count = static_cast<unsigned>(e.values.size());
+    std::copy(e.values.begin(), e.values.end(), values.value);
+    engine::apply(op, insn, values, ctx);
+    return after_call(0, 0);
+  }
+  engine::GuestAccess access{[this](Address a, uint64_t n) { return process_.readable(a, n); },
+                             [this](Address a, uint64_t n) { return process_.writable(a, n); }};
+  Address fault = 0;
+  switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
+    case engine::Emulated::Done: break;
+    case engine::Emulated::IllegalInstruction: on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0}); break;
+    case engine::Emulated::MemoryFault: on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0}); break;
+    case engine::Emulated::GeneralProtection: on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0}); break;
+  }
+}
+
+void Replayer::on_bad_fetch(uint64_t address) {
+  bool canonical = address < 1ull << 47;
+  if (!canonical) return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+  bool mapped = process_.map.find(address) != nullptr;
+  on_fault({SIGSEGV, mapped ? SEGV_ACCERR : SEGV_MAPERR, address, mapped ? 0x15ul : 0x14ul, 14, address, 0});
+}
+
+void Replayer::on_fault(const engine::FaultInfo& fault) {
+  Context& ctx = context();
+  Event e;
+  if (!take(e)) return end_incomplete();
+  std::string now = fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
+  if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
+  if (e.tick != ctx.tick || e.pc != ctx.rip) diverged(e, event_text(e), now);
+  if (e.kind == EventKind::End) {
+    // A handler whose frame does not fit dies of SIGSEGV instead.
+    if (e.end != EndKind::Signal || (e.result != fault.signo && e.result != SIGSEGV)) diverged(e, event_text(e), now);
+    return end(e);
+  }
+  siginfo_t info = fault_siginfo(fault);
+  if (e.kind != EventKind::Signal || e.signo != fault.signo || e.digest != register_digest(ctx) ||
+      e.body.size() < sizeof info || std::memcmp(e.body.data(), &info, sizeof info) != 0)
+    diverged(e, event_text(e), now);
+  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) {
+    Event death;
+    if (!take(death)) return end_incomplete();
+    if (death.kind != EventKind::End) diverged(death, event_text(death), "no stack for the handler");
+    return end(death);
+  }
+  after_call(0, 0);
+}
+
+void Replayer::check_end(const Event& e, EndKind kind, int64_t status) {
+  Context& ctx = context();
+  if (e.end == EndKind::Stopped) return;
+  if (e.end != kind || e.result != status || e.tick != ctx.tick || e.pc != ctx.rip - 2)
+    diverged(e, fmt::format("the end with status {} at {}", e.result, place(e.tick, e.pc)),
+             fmt::format("exit with status {} at {}", status, place(ctx.tick, ctx.rip - 2)));
+}
+
+void Replayer::end(const Event& e) {
+  Outcome o;
+  o.complete = true;
+  o.kind = e.end;
+  o.status = e.result;
+  outcome_ = o;
+}
+
+void Replayer::end_incomplete() {
+  Outcome o;
+  o.damaged = log_.damage().has_value();
+  o.incomplete = log_.damage() ? *log_.damage() + "; what was before it has been replayed"
+                               : "the recorder was ended before the program; all that it had logged has been replayed";
+  outcome_ = o;
+}
+
+}  // namespace backstep::replayer

@@ -1,0 +1,60 @@
+// One replaying process: the guest's state, made from the log instead of from the world.
+#pragma once
+#include <memory>
+#include <set>
+#include <string>
+
+#include "guest/process.h"
+#include "recording/library.h"
+#include "recording/log_reader.h"
+#include "replay/replay.h"
+#include "replay/replay_hot.h"
+
+namespace backstep::replayer {
+
+// How a replay ended.
+struct Outcome {
+  bool complete = false;           // reached the End event
+  recording::EndKind kind{};
+  int64_t status = 0;
+  Tick ticks = 0;
+  uint64_t events = 0;
+  std::string incomplete;          // a sentence: why the log ends without an end
+  bool damaged = false;            // … and that is because it was damaged
+};
+
+class Replayer {
+ public:
+  Replayer(const ReplayOptions& options, const recording::Library& library, recording::Recording recording);
+
+  // Replays to the end. Throws Error with kExitDivergence where replay and log differ.
+  Outcome run();
+
+ private:
+  bool peek(recording::EventHeader& header);    // false: no more events
+  bool take(recording::Event& event);           // decodes and steps over the next event
+  void prepare();                               // start image
+  void on_syscall();
+  void on_host_op(const isa::Insn& insn);
+  void on_fault(const engine::FaultInfo& fault);
+  void on_bad_fetch(uint64_t address);
+  void after_call(uint64_t nr, int64_t result);
+  void apply_call(const recording::Event& event, const uint64_t args[6]);
+  int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
+  void apply_map(const recording::Event& event);
+  void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
+  void end(const recording::Event& event);
+  void end_incomplete();
+  [[noreturn]] void diverged(const recording::Event& event, const std::string& logged, const std::string& now);
+  std::string event_text(const recording::Event& event) const;
+
+  ReplayOptions options_;
+  recording::Library library_;
+  recording::Recording recording_;
+  recording::LogFile log_;
+  guest::Process process_;
+  std::set<std::string> verified_;
+  std::optional<Outcome> outcome_;
+};
+
+}  // namespace backstep::replayer

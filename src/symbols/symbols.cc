@@ -1,0 +1,229 @@
+// From an address to a name and a line, with elfutils. Two sources: the symbol tables (.symtab, else .dynsym)
+// say which function an address lies in, and survive in nearly every file; DWARF says the line and what was
+// inlined, if the file was built with -g or the distribution's debug package is installed. We ask both and
+// join the answers.
+//
+// Symbols are read once into a sorted list: looking up a thousand addresses of a big library must not walk
+// its symbol table a thousand times.
+#include "symbols/symbols.h"
+
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace backstep::symbols {
+namespace {
+
+struct Symbol {
+  uint64_t start = 0, size = 0;
+  int rank = 0;  // of several names for one address, the best: global before weak before local
+  std::string name;
+};
+
+// An open ELF file and, if it has any, its DWARF.
+struct Open {
+  Fd fd;
+  Elf* elf = nullptr;
+  Dwarf* dwarf = nullptr;
+
+  Open() = default;
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+  ~Open() {
+    if (dwarf) dwarf_end(dwarf);
+    if (elf) elf_end(elf);
+  }
+
+  // False: not there or not an ELF file.
+  bool open(const std::string& path) {
+    elf_version(EV_CURRENT);
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return false;
+    elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
+    if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
+    dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+    return true;
+  }
+};
+
+std::string read_build_id(Elf* elf) {
+  const void* bytes = nullptr;
+  ssize_t n = dwelf_elf_gnu_build_id(elf, &bytes);
+  std::string hex;
+  for (ssize_t i = 0; i < n; i++) hex += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
+  return hex;
+}
+
+int rank_of(unsigned char binding) {
+  return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
+}
+
+// Functions of the symbol table of the given type, if the file has one; appended.
+bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
+  bool found = false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (!gelf_getshdr(section, &header) || header.sh_type != type || header.sh_entsize == 0) continue;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (!data) continue;
+    for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
+      GElf_Sym symbol;
+      if (!gelf_getsym(data, static_cast<int>(i), &symbol) || symbol.st_shndx == SHN_UNDEF) continue;
+      unsigned char kind = GELF_ST_TYPE(symbol.st_info);
+      if (kind != STT_FUNC && kind != STT_GNU_IFUNC && kind != STT_NOTYPE) continue;
+      const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
+      if (!name || !*name) continue;
+      // Labels of hand-written assembler have no type; they count if nothing better covers the address.
+      int rank = rank_of(GELF_ST_BIND(symbol.st_info)) + (kind == STT_NOTYPE ? 3 : 0);
+      out.push_back({symbol.st_value, symbol.st_size, rank, name});
+      found = true;
+    }
+  }
+  return found;
+}
+
+const char* name_of(Dwarf_Die* die) {
+  Dwarf_Attribute attribute;
+  return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
+}
+
+// The compilation unit of an address. The quick table (.debug_aranges) is optional in DWARF; clang omits it.
+bool find_unit(Dwarf* dwarf, uint64_t address, Dwarf_Die* unit) {
+  if (dwarf_addrdie(dwarf, address, unit)) return true;
+  Dwarf_Off offset = 0, next = 0;
+  size_t header_size = 0;
+  for (; dwarf_nextcu(dwarf, offset, &next, &header_size, nullptr, nullptr, nullptr) == 0; offset = next)
+    if (dwarf_offdie(dwarf, offset + header_size, unit) && dwarf_haspc(unit, address) == 1) return true;
+  return false;
+}
+
+void add_line(Dwarf* dwarf, uint64_t address, Place& place) {
+  Dwarf_Die unit;
+  if (!dwarf || !find_unit(dwarf, address, &unit)) return;
+  if (Dwarf_Line* line = dwarf_getsrc_die(&unit, address)) {
+    if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) place.file = file;
+    dwarf_lineno(line, &place.line);
+  }
+  Dwarf_Die* scopes = nullptr;
+  int n = dwarf_getscopes(&unit, address, &scopes);
+  for (int i = 0; i < n; i++) {
+    int tag = dwarf_tag(&scopes[i]);
+    if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
+    const char* name = name_of(&scopes[i]);
+    if (tag == DW_TAG_inlined_subroutine && place.inlined.empty() && name) place.inlined = name;
+    if (tag == DW_TAG_subprogram && place.function.empty() && name) {
+      Dwarf_Addr low = address;
+      dwarf_lowpc(&scopes[i], &low);
+      place.function = name;
+      place.offset = address - low;
+    }
+  }
+  free(scopes);
+}
+
+}  // namespace
+
+struct ElfFile::Files {
+  Open main, debug;  // debug: the separate file, may be closed
+  std::vector<Symbol> symbols;
+
+  const Symbol* find(uint64_t address) const {
+    auto after = std::upper_bound(symbols.begin(), symbols.end(), address,
+                                  [](uint64_t a, const Symbol& s) { return a < s.start; });
+    // Going back over symbols that end before the address: a label inside a function must not hide the
+    // function.
+    const Symbol* label = nullptr;
+    for (int steps = 0; after != symbols.begin() && steps < 64; steps++) {
+      const Symbol& s = *--after;
+      if (s.size > 0 && address < s.start + s.size) return &s;
+      if (s.size == 0 && !label) label = &s;
+    }
+    return label;
+  }
+};
+
+ElfFile::ElfFile(const std::string& path) : files_(std::make_unique<Files>()) {
+  if (!files_->main.open(path)) {
+    if (!files_->main.fd) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
+    throw Error(path + " is not an ELF file");
+  }
+  std::string id = build_id();
+  if (id.size() > 2)
+    files_->debug.open(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)));
+
+  auto& symbols = files_->symbols;
+  if (!files_->debug.elf || !read_symbols(files_->debug.elf, SHT_SYMTAB, symbols))
+    if (!read_symbols(files_->main.elf, SHT_SYMTAB, symbols))
+      read_symbols(files_->main.elf, SHT_DYNSYM, symbols);
+  // Within one address the best name comes last, because `find` goes backwards.
+  std::sort(symbols.begin(), symbols.end(), [](const Symbol& a, const Symbol& b) {
+    return std::tie(a.start, b.rank, b.name) < std::tie(b.start, a.rank, a.name);
+  });
+}
+
+ElfFile::~ElfFile() = default;
+ElfFile::ElfFile(ElfFile&&) noexcept = default;
+ElfFile& ElfFile::operator=(ElfFile&&) noexcept = default;
+
+std::string ElfFile::build_id() const {
+  return read_build_id(files_->main.elf);
+}
+
+std::optional<uint64_t> ElfFile::address_of(uint64_t file_offset) const {
+  size_t count = 0;
+  if (elf_getphdrnum(files_->main.elf, &count) != 0) return {};
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr segment;
+    if (!gelf_getphdr(files_->main.elf, static_cast<int>(i), &segment) || segment.p_type != PT_LOAD) continue;
+    if (file_offset >= segment.p_offset && file_offset - segment.p_offset < segment.p_filesz)
+      return segment.p_vaddr + (file_offset - segment.p_offset);
+  }
+  return {};
+}
+
+Place ElfFile::at(uint64_t address) const {
+  Place place;
+  if (const Symbol* symbol = files_->find(address)) {
+    place.function = demangle(symbol->name);
+    place.offset = address - symbol->start;
+  }
+  add_line(files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf, address, place);
+  return place;
+}
+
+Place ElfFile::at_offset(uint64_t file_offset) const {
+  auto address = address_of(file_offset);
+  return address ? at(*address) : Place();
+}
+
+std::string Place::text() const {
+  std::string out = function;
+  if (!function.empty() && offset > 0) out += fmt::format("+{:#x}", offset);
+  if (!inlined.empty()) out += fmt::format(", inlined {}", inlined);
+  if (line > 0)
+    out += fmt::format("{}({}:{})", out.empty() ? "" : " ", file.substr(file.rfind('/') + 1), line);
+  return out;
+}
+
+std::string demangle(const std::string& name) {
+  int status = 0;
+  char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 && plain ? plain : name;
+  free(plain);
+  return result;
+}
+
+}  // namespace backstep::symbols

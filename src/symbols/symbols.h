@@ -1,0 +1,46 @@
+// Names for addresses: which function and which source line an address of an ELF file belongs to.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace backstep::symbols {
+
+// What is known about one address. Every part may be missing.
+struct Place {
+  std::string function;  // demangled
+  uint64_t offset = 0;   // of the address into `function`
+  std::string inlined;   // innermost function inlined there, if any
+  std::string file;      // source file, as the compiler was given it
+  int line = 0;          // 0: unknown
+
+  std::string text() const;  // "main+0x1c (demo.c:42)", "" if nothing is known
+};
+
+// One ELF file with its symbols and debug information. The separate debug file of a distribution
+// (.build-id/…) is used when it is installed.
+class ElfFile {
+ public:
+  // Throws Error if the file cannot be read or is not ELF.
+  explicit ElfFile(const std::string& path);
+  ~ElfFile();
+  ElfFile(ElfFile&&) noexcept;
+  ElfFile& operator=(ElfFile&&) noexcept;
+
+  // Address (as in the file's own headers) of a byte of the file, if it is loaded.
+  std::optional<uint64_t> address_of(uint64_t file_offset) const;
+  Place at(uint64_t address) const;
+  // By position in the file; nothing is known about bytes that are not loaded.
+  Place at_offset(uint64_t file_offset) const;
+  std::string build_id() const;  // hex; empty if there is none
+
+ private:
+  struct Files;
+  std::unique_ptr<Files> files_;
+};
+
+// "foo(int)" for "_Z3fooi"; other names as they are.
+std::string demangle(const std::string& name);
+
+}  // namespace backstep::symbols
