@@ -141,6 +141,8 @@ std::string event_text(const Event& event, size_t strings) {
     case EventKind::Memory:
       return fmt::format("memory {:#x}, {} bytes: {}", event.addr, event.length,
                          bytes_text(event.body, strings));
+    case EventKind::FileSize:
+      return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"
@@ -190,6 +192,11 @@ Json event_json(const Event& event, size_t strings) {
       break;
     case EventKind::Memory:
       j["address"] = event.addr;
+      j["length"] = event.length;
+      break;
+    case EventKind::FileSize:
+      j["device"] = event.dev;
+      j["inode"] = event.inode;
       j["length"] = event.length;
       break;
     case EventKind::Start:

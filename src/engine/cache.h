@@ -117,7 +117,8 @@ struct Cache {
   uint32_t blocks, exits, links, nodes, pages, meta;  // used entries; index 0 is never used
   uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
   uint32_t tail_block;
-  uint32_t watched_pages;
+  uint32_t watched_pages;  // pages that we made read-only because code was translated from them
+  uint32_t alias_pages;    // pages that the owner of the memory map made read-only: other views of such pages
   uint32_t fetch_next;
   FetchRange fetch[kFetchRanges];
   bool evex_seen;      // control has reached an AVX-512 instruction; from then on ticks are counted in memory

@@ -236,7 +236,7 @@ std::optional<Stop> Engine::after_fault() {
       case isa::Class::JmpInd:
       case isa::Class::CallInd:
         if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
-        break;
+        [[fallthrough]];
       case isa::Class::Gs:
         if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
         break;

@@ -177,9 +177,10 @@ void emit_load_target(Emitter& e, const Insn& in, const uint8_t* code, Address p
   if (in.disp_at) {
     Address target = rip_target(in, code, pc);
     int32_t disp;
-    if (in.fs || !reaches(e, 7, target, &disp)) {
+    if (in.fs || in.gs || !reaches(e, 7, target, &disp)) {
       e.move_imm64(R11, target);
       if (in.fs) e.u8(0x64);
+      if (in.gs) e.u8(0x65);
       e.u8(0x4d), e.u8(0x8b), e.u8(0x1b);  // mov r11, [r11]
     } else {
       e.u8(0x4c), e.u8(0x8b), e.u8(0x1d), e.u32(static_cast<uint32_t>(disp));
@@ -187,6 +188,7 @@ void emit_load_target(Emitter& e, const Insn& in, const uint8_t* code, Address p
     return;
   }
   if (in.fs) e.u8(0x64);
+  if (in.gs) e.u8(0x65);
   if (in.addrsize) e.u8(0x67);
   e.u8(static_cast<uint8_t>(0x4c | (in.rex & 3))), e.u8(0x8b);
   e.u8(static_cast<uint8_t>((in.modrm & 0xc7) | (3 << 3)));
@@ -200,8 +202,21 @@ void emit_host_op(Emitter& e, const Insn& in, Address pc) {
   kExits[id] = {pc, e.address(), ExitKind::HostOp, in.length, 0};
 }
 
+constexpr uint8_t kWriteGs[] = {0xf3, 0x49, 0x0f, 0xae, 0xdb};  // wrgsbase r11
+
+// jmp/call gs:[…]: the guest's GS base while the target is read.
+void emit_gs_target(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+  e.load(R11, BACKSTEP_FIELD(gs_base));
+  e.raw(kWriteGs);
+  e.load(R11, BACKSTEP_FIELD(spill_r11));
+  emit_load_target(e, in, code, pc);
+  e.store(R11, BACKSTEP_FIELD(target));
+  e.load(R11, BACKSTEP_FIELD(jump_table));
+  e.raw(kWriteGs);
+  e.load(R11, BACKSTEP_FIELD(target));
+}
+
 void emit_gs(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
-  static constexpr uint8_t kWriteGs[] = {0xf3, 0x49, 0x0f, 0xae, 0xdb};  // wrgsbase r11
   e.store(R11, BACKSTEP_FIELD(spill_r11));
   e.load(R11, BACKSTEP_FIELD(gs_base));
   e.raw(kWriteGs);
@@ -270,7 +285,11 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
     case Class::JmpInd:
     case Class::CallInd:
       e.store(R11, BACKSTEP_FIELD(spill_r11));
-      emit_load_target(e, in, code, pc);
+      if (in.gs && in.memory_operand()) {
+        emit_gs_target(e, in, code, pc);
+      } else {
+        emit_load_target(e, in, code, pc);
+      }
       if (in.cls == Class::CallInd) emit_push(e, next);
       e.store(R11, BACKSTEP_FIELD(target));
       e.raw(kLookup);

@@ -79,8 +79,10 @@ void for_each_message_part(uint64_t addr, uint64_t bytes, F&& f) {
 template <class F>
 void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                      const uint64_t counts[6], F&& f) {
+  // A call that fails with EFAULT at one pointer may have written through another before.
+  constexpr int64_t kFault = -14;
   bool failed = hot::is_error(result);
-  if (failed && !(row.traits & kOutOnError)) return;
+  if (failed && !(row.traits & kOutOnError) && result != kFault) return;
   for (int i = 0; i < row.argc; i++) {
     if (is_scalar(row.args[i].kind)) continue;
     ArgSpec spec = arg_spec(nr, args, i);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
 
@@ -42,6 +43,12 @@ Process::Process(const EngineOptions& options)
     : engine_(options, [this](Address pc) -> std::optional<engine::FetchRange> {
         auto [start, end] = map.executable_range(pc);
         if (start == end) return std::nullopt;
+        const Region* here = map.find(pc);
+        if ((here->flags & MAP_SHARED) && here->inode) {
+          uint64_t page = pc & ~(kPage - 1);
+          watch_aliases(*here, page);
+          return engine::FetchRange{page, page + kPage, (here->prot & PROT_WRITE) != 0};
+        }
         bool writable = false;
         for (uint64_t at = start; at < end;) {
           const Region* r = map.find(at);
@@ -64,6 +71,53 @@ bool Process::readable(uint64_t addr, uint64_t size) const {
   return true;
 }
 
+// Code in a shared file mapping can change through every other mapping of the file. Those pages are made read-only
+// while translated code exists.
+void Process::watch_aliases(const Region& code, uint64_t page) {
+  uint64_t offset = code.offset + (page - code.start);
+  map.for_each([&](const Region& r) {
+    if (!(r.flags & MAP_SHARED) || r.dev != code.dev || r.inode != code.inode || !(r.prot & PROT_WRITE)) return;
+    if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
+    uint64_t alias = r.start + (offset - r.offset);
+    if (alias == page) return;
+    raw(SYS_mprotect, alias, kPage, PROT_READ);
+    aliases_.emplace(alias, page);
+    engine::bs_cache.alias_pages++;
+  });
+}
+
+void Process::drop_alias(uint64_t page) {
+  auto [first, last] = aliases_.equal_range(page);
+  for (auto it = first; it != last; ++it) {
+    engine_.forget(it->second, it->second + kPage);
+    engine::bs_cache.alias_pages--;
+  }
+  aliases_.erase(first, last);
+  const Region* r = map.find(page);
+  if (r) raw(SYS_mprotect, page, kPage, real_prot(r->prot));
+}
+
+bool Process::alias_write(const engine::FaultInfo& fault) {
+  uint64_t page = fault.address & ~(kPage - 1);
+  if (fault.signo != SIGSEGV || !aliases_.count(page)) return false;
+  auto [first, last] = aliases_.equal_range(page);
+  for (auto it = first; it != last; ++it)
+    if (it->second == (context().rip & ~(kPage - 1)))
+      throw Error("the program changes the code that it is executing through a second mapping of the same page; this "
+                  "is not supported");
+  drop_alias(page);
+  return true;
+}
+
+void Process::prepare_write(uint64_t start, uint64_t end) {
+  engine_.prepare_write(start, end);
+  while (!aliases_.empty()) {
+    auto it = aliases_.lower_bound(start & ~(kPage - 1));
+    if (it == aliases_.end() || it->first >= end) break;
+    drop_alias(it->first);
+  }
+}
+
 bool Process::writable(uint64_t addr, uint64_t size) {
   if (!valid_range(addr, size)) return false;
   for (uint64_t at = addr; at < addr + size;) {
@@ -71,13 +125,14 @@ bool Process::writable(uint64_t addr, uint64_t size) {
     if (!r || !(r->prot & PROT_WRITE)) return false;
     at = r->end;
   }
-  engine_.prepare_write(addr, addr + size);
+  prepare_write(addr, addr + size);
   return true;
 }
 
 // Only what the guest owns is ever unmapped.
 long Process::unmap_guest_parts(uint64_t start, uint64_t end) {
   engine_.forget(start, end);
+  prepare_write(start, end);
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   for (const Region* r = map.next(start); r && r->start < end; r = map.next(r->end))
     parts.emplace_back(std::max(start, r->start), std::min(end, r->end));
@@ -120,6 +175,7 @@ long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot) {
   prot &= 7;
   if (!map.is_mapped(addr, end)) return -ENOMEM;
   engine_.forget(addr, end);
+  prepare_write(addr, end);
   long err = raw(SYS_mprotect, addr, end - addr, real_prot(static_cast<int>(prot)));
   if (err) return err;
   map.protect(addr, end, static_cast<int>(prot));

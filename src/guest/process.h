@@ -28,6 +28,12 @@ class Process {
   bool readable(uint64_t addr, uint64_t size) const;
   bool writable(uint64_t addr, uint64_t size);
 
+  // The kernel, or host code, is about to write there for the guest.
+  void prepare_write(uint64_t start, uint64_t end);
+  // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code is
+  // forgotten and the store can be made again: true.
+  bool alias_write(const engine::FaultInfo& fault);
+
   // Maps `r` really, replacing guest mappings there; never anything of the host's. `fd` < 0: anonymous.
   // 0 or -errno.
   long map_region(const Region& r, int fd, int extra_flags = 0);
@@ -53,6 +59,10 @@ class Process {
 
  private:
   long unmap_guest_parts(uint64_t start, uint64_t end);
+  void watch_aliases(const Region& code, uint64_t page);
+  void drop_alias(uint64_t page);
+
+  std::multimap<uint64_t, uint64_t> aliases_;  // page that shows the contents -> page that code was made from
   uint64_t visible_state() const;
 
   engine::Engine engine_;

@@ -299,8 +299,7 @@ Insn decode(const uint8_t* code, uint64_t available) {
   } else {
     in.cls = Class::Plain;
   }
-  if (in.gs && (in.cls == Class::Plain || in.cls == Class::FpEnv || in.cls == Class::JmpInd || in.cls == Class::CallInd))
-    in.cls = in.cls == Class::Plain ? Class::Gs : Class::Forbidden;
+  if (in.gs && in.cls == Class::Plain) in.cls = Class::Gs;
   return in;
 }
 

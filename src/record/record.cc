@@ -18,10 +18,8 @@ int record(const RecordOptions& options) {
     recorder = new recorder::Recorder(options, library, recording);
     recorder->load();
   } catch (...) {
-    std::error_code ignored;
     delete recorder;
-    std::filesystem::remove_all(recording.dir(), ignored);
-    library.remove(recording);
+    library.discard(recording);
     throw;
   }
   recorder->run();

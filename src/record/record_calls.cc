@@ -74,7 +74,7 @@ void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
 
 // With code pages write-protected, the kernel could not write there: take the protection off where it may write.
 int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
-  if (engine::bs_cache.watched_pages) {
+  if (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) {
     uint64_t capacity = 4096;
     for (int i = 0; i < row.argc; i++)
       if (row.args[i].kind == Arg::Size) capacity = std::max(capacity, args[i]);
@@ -82,7 +82,7 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
     for (int i = 0; i < row.argc; i++) {
       if (is_scalar(row.args[i].kind) || !args[i]) continue;
       ArgSpec spec = arg_spec(nr, args, i);
-      auto prepare = [&](uint64_t a, uint64_t n) { process_.engine().prepare_write(a, a + n); };
+      auto prepare = [&](uint64_t a, uint64_t n) { process_.prepare_write(a, a + n); };
       if (spec.kind == Arg::IovOut) {
         for_each_iovec(args[i], args[spec.n], capacity << 10, prepare);
       } else if (spec.kind == Arg::MsgOut) {
@@ -109,7 +109,7 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
     const Region* r = process_.map.find(args[i]);
     if (!r || !(r->prot & PROT_WRITE)) continue;
     uint64_t n = std::min(kWindow, r->end - args[i]);
-    process_.engine().prepare_write(args[i], args[i] + n);
+    process_.prepare_write(args[i], args[i] + n);
     Shadow s{args[i], std::vector<unsigned char>(n)};
     if (bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(s.addr), n)) shadows.push_back(std::move(s));
   }
@@ -121,7 +121,7 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
   if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;
   recording::Appender& log = log_.appender();
   Context& ctx = context();
-  uint8_t* at = log.begin(EventKind::Syscall, recording::kInexact, static_cast<uint16_t>(nr));
+  uint8_t* at = log.begin(EventKind::Syscall, recording::kInexact, recording::logged_number(nr));
   at = log.put_place(at, ctx.tick, ctx.rip - 2);
   at = recording::put_u32(at, register_digest(ctx));
   at = recording::put_varint(at, recording::zigzag(result));
@@ -191,7 +191,8 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_get_robust_list: return logged(-EPERM);
     case SYS_open:
     case SYS_openat:
-    case SYS_openat2: return do_open(nr, args);
+    case SYS_openat2:
+    case SYS_creat: return do_open(nr, args);
     case SYS_readlink:
     case SYS_readlinkat: return do_readlink(nr, args);
     case SYS_close:
@@ -325,15 +326,60 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     } catch (const Error& e) {
       note_once(fmt::format("the contents of {} could not be kept: {}", r.name, e.what()));
     }
-    if (writable_share)
-      note_once(fmt::format("{} is mapped shared and writable: what others, or write(2), change in it is not recorded",
-                            r.name));
+    if (writable_share) {
+      shared_.emplace(r.dev, r.inode);
+      bs_record.shared_files = true;
+      note_once(fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
+    }
   } else if (r.name != "/dev/zero") {
     note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded", r.name));
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
   return static_cast<int64_t>(at);
+}
+
+void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t result) {
+  if (hot::is_error(result) || !log_.active()) return;
+  struct stat st {};
+  uint64_t fd = args[0];
+  if (nr == SYS_splice || nr == SYS_copy_file_range) fd = args[2];
+  if (nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat) fd = static_cast<uint64_t>(result);
+  if (nr == SYS_truncate) {
+    auto path = guest_text(args[0]);
+    if (!path || stat(path->c_str(), &st) != 0) return;
+  } else if (fstat(static_cast<int>(fd), &st) != 0) {
+    return;
+  }
+  if (!shared_.count({st.st_dev, st.st_ino})) return;
+  auto size = static_cast<uint64_t>(st.st_size);
+  if (!log_.reserve(256)) return;
+  recording::Appender& log = log_.appender();
+  uint8_t* at = log.begin(EventKind::FileSize, 0, 0);
+  for (uint64_t v : {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino), size})
+    at = recording::put_varint(at, v);
+  log.commit(at);
+  // Which bytes? Known for plain writes; everything mapped for the rest.
+  uint64_t first = 0, last = size;
+  auto n = static_cast<uint64_t>(result);
+  if (nr == SYS_write || nr == SYS_writev) {
+    off_t now = lseek(static_cast<int>(fd), 0, SEEK_CUR);
+    if (now >= 0 && static_cast<uint64_t>(now) >= n) first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
+  } else if (nr == SYS_pwrite64) {
+    first = args[3], last = args[3] + n;
+  } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
+    first = last = 0;  // the new size says it all: what is cut is gone, what is added is zero
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+  process_.map.for_each([&](const Region& r) {
+    if (!(r.flags & MAP_SHARED) || r.dev != st.st_dev || r.inode != st.st_ino) return;
+    uint64_t a = std::max(first, r.offset), b = std::min({last, size, r.offset + (r.end - r.start)});
+    if (a < b) parts.emplace_back(r.start + (a - r.offset), b - a);
+  });
+  for (auto [addr, length] : parts) {
+    process_.engine().forget(addr, addr + length);
+    log_memory(addr, length);
+  }
 }
 
 // --- files ---
@@ -358,7 +404,7 @@ std::optional<std::string> Recorder::proc_text(const std::string& path) {
 
 int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);
-  auto path = guest_text(args[nr == SYS_open ? 0 : 1]);
+  auto path = guest_text(args[nr == SYS_open || nr == SYS_creat ? 0 : 1]);
   uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
   int64_t result;
   std::optional<std::string> text = path ? proc_text(*path) : std::nullopt;
@@ -380,6 +426,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   }
   if (result >= 0) set_kind(static_cast<uint64_t>(result), 0);
   log_call(row, nr, args, result);
+  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2)) log_file_change(nr, args, result);
   return result;
 }
 

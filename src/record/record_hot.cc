@@ -39,11 +39,18 @@ struct Sink {
   void tag(int arg, PieceKind kind) {
     if (room(1)) *p++ = static_cast<uint8_t>(arg | static_cast<int>(kind) << 3);
   }
-  void guest(uint64_t addr, uint64_t n) {
+  // One piece with bytes of guest memory; nothing if the memory is not there (after a failed call).
+  void piece(int arg, PieceKind kind, uint64_t addr, uint64_t n) {
+    uint8_t* start = p;
+    tag(arg, kind);
+    if (kind == PieceKind::OutAt) varint(addr);
+    varint(n);
     if (!room(n)) return;
-    if (!bs_guarded_copy(p, reinterpret_cast<const void*>(addr), n))
-      for (uint64_t i = 0; i < n; i++) p[i] = 0;  // cannot happen: the kernel has just written there
-    p += n;
+    if (bs_guarded_copy(p, reinterpret_cast<const void*>(addr), n)) {
+      p += n;
+    } else {
+      p = start;
+    }
   }
 };
 
@@ -112,7 +119,7 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
     return false;
   }
   Tick last = log.tick;
-  uint8_t* at = log.begin(EventKind::Syscall, flags, static_cast<uint16_t>(nr));
+  uint8_t* at = log.begin(EventKind::Syscall, flags, recording::logged_number(nr));
   at = log.put_place(at, ctx.tick, ctx.rip - 2);
   at = put_u32(at, register_digest(ctx));
   at = put_varint(at, zigzag(result));
@@ -125,9 +132,7 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
       if (spec.kind == Arg::Path || spec.kind == Arg::Str) {
         int64_t n = args[i] ? text_length(args[i], 4096) : -1;
         if (n < 0) continue;
-        sink.tag(i, PieceKind::Text);
-        sink.varint(static_cast<uint64_t>(n));
-        sink.guest(args[i], static_cast<uint64_t>(n));
+        sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(n));
         continue;
       }
       uint64_t length;
@@ -139,10 +144,8 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
       }
     }
     for_each_output(row, nr, args, result, s.old_counts, [&](int arg, uint64_t addr, uint64_t n) {
-      sink.tag(arg, addr == args[arg] ? PieceKind::OutAtArg : PieceKind::OutAt);
-      if (addr != args[arg]) sink.varint(addr);
-      sink.varint(n);
-      sink.guest(addr, n);
+      if (hot::is_error(result) && n > 65536) return;  // garbage arguments of a failed call
+      sink.piece(arg, addr == args[arg] ? PieceKind::OutAtArg : PieceKind::OutAt, addr, n);
     });
   }
   if (sink.overflow) {
@@ -176,11 +179,23 @@ void fetch_tick(Context& ctx) {
 
 }  // namespace
 
+bool changes_files(uint64_t nr) {
+  switch (nr) {
+    case 1: case 18: case 20: case 296: case 328:  // write, pwrite64, writev, pwritev, pwritev2
+    case 76: case 77: case 285:                    // truncate, ftruncate, fallocate
+    case 40: case 275: case 326: case 16:          // sendfile, splice, copy_file_range, ioctl (FICLONE)
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
-  if (row.how != How::Plain || engine::bs_cache.watched_pages) return false;
+  if (row.how != How::Plain || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
+  if (s.shared_files && changes_files(nr)) return false;
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   execute_plain(row, nr, args);

@@ -21,6 +21,7 @@ struct HotState {
   uint64_t xcr0;
   int our_fds[4];                  // descriptors that the guest must not touch; -1: none
   uint8_t fd_kind[kTrackedFds];    // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
+  bool shared_files;               // some file is mapped shared: calls that change files need a look
   long (*vdso_clock_gettime)(int, void*);  // null: none
 
   // A call that was executed but not logged (no room), or executed and logged with signals to deliver next.
@@ -36,6 +37,8 @@ struct HotState {
 };
 extern HotState bs_record;
 
+// May this call change the contents or the size of a file?
+bool changes_files(uint64_t nr);
 bool record_syscall_hot(Context& ctx);
 bool record_host_op_hot(Context& ctx, const isa::Insn& insn);
 bool record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);

@@ -118,13 +118,16 @@ void Recorder::map(const Region& region, int fd) {
 void Recorder::write(uint64_t addr, std::span<const std::byte> bytes) {
   if (!process_.readable(addr, bytes.size())) throw Error("internal error: loading writes outside of its mappings");
   std::memcpy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
-  log_.reserve(bytes.size() + 64);
+  log_memory(addr, bytes.size());
+}
+
+void Recorder::log_memory(uint64_t addr, uint64_t size) {
+  if (!log_.reserve(size + 64)) return;
   recording::Appender& log = log_.appender();
-  if (!log.chunk) return;
   uint8_t* at = log.begin(EventKind::Memory, 0, 0);
   at = recording::put_varint(at, addr);
-  std::memcpy(at, bytes.data(), bytes.size());
-  log.commit(at + bytes.size());
+  if (!bs_guarded_copy(at, reinterpret_cast<const void*>(addr), size)) return;
+  log.commit(at + size);
 }
 
 void Recorder::run() {
@@ -162,6 +165,7 @@ void Recorder::on_syscall() {
       case How::Plain:
         result = execute(row, nr, args);
         log_call(row, nr, args, result);
+        if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
         break;
       case How::Refuse:
         result = -ENOSYS;
@@ -230,6 +234,7 @@ void Recorder::on_bad_fetch(uint64_t address) {
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
+  if (process_.alias_write(fault)) return;
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);

@@ -60,6 +60,9 @@ class Recorder final : public guest::Placer {
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
+  // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
+  void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
+  void log_memory(uint64_t addr, uint64_t size);
   void log_map(const guest::Region& region, const std::string& key);
   std::string keep(int fd);  // file contents into the store; the key
   std::optional<std::string> proc_text(const std::string& path);
@@ -73,6 +76,7 @@ class Recorder final : public guest::Placer {
   recording::LogWriter log_;
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
+  std::set<std::pair<uint64_t, uint64_t>> shared_;  // device and inode of files mapped shared
   bool detached_ = false;  // a forked child: runs on, unrecorded
   uint64_t next_checksum_ = 0;
   int64_t started_ns_ = 0;

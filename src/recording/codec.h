@@ -23,6 +23,12 @@ inline uint8_t* put_u32(uint8_t* p, uint32_t v) {
   return p + 4;
 }
 
+inline uint32_t chunk_header_crc(ChunkHeader header) {
+  header.state = 0;
+  header.header_crc = 0;
+  return hot::crc32c(0, &header, sizeof header);
+}
+
 // Reads within [p, end); `ok` turns false when the bytes run out.
 struct Cursor {
   const uint8_t* p;

@@ -16,6 +16,7 @@
 //   Map       v addr, v length, v prot, v flags, v offset, v name-length, name, v store-key-length, key,
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
+//   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
 //   Start     18 * v (16 registers, rip, rflags)
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
@@ -53,13 +54,14 @@ struct ChunkHeader {
   uint64_t state;        // low half: bytes of events; high half: CRC-32C of them
   uint64_t wall_ns;      // CLOCK_REALTIME when the chunk was opened
   uint32_t raw_size;     // codec 1: bytes of events when decompressed
-  uint32_t header_crc;   // CRC-32C of magic..capacity, codec, wall_ns (fields that never change once set)
+  uint32_t header_crc;   // CRC-32C of this header with `state` and `header_crc` taken as 0
   uint64_t reserved;
 };
 static_assert(sizeof(ChunkHeader) == 64);
 
 enum class EventKind : uint8_t {
   None = 0, Syscall = 1, Instr = 2, Signal = 3, Map = 4, Memory = 5, Start = 6, Checksum = 7, Note = 8, End = 9,
+  FileSize = 10,
 };
 enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
 enum class EndKind : uint8_t {
@@ -74,6 +76,9 @@ enum EventFlag : uint8_t {
   kInexact = 4,   // handled by the general fallback
   kAsynchronous = 8,  // Signal: came from outside, not from the instruction at pc
 };
+
+// System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.
+inline constexpr uint16_t logged_number(uint64_t nr) { return nr < 0xffff ? static_cast<uint16_t>(nr) : 0xffff; }
 
 struct EventHeader {
   uint8_t kind, flags;

@@ -71,7 +71,8 @@ class Library {
   // Removes a recording's folder and, if it was the latest, points `latest` to the newest of the rest.
   // Refuses a folder that does not look like a recording.
   void remove(const Recording& recording) const;
-  // The same for a recording that `create` made and that never came to anything: there may be no manifest yet.
+  // The same for a recording that `create` made and that never came to anything: there may be no manifest
+  // yet.
   void discard(const Recording& recording) const;
 
   // Removes file contents that no recording refers to any more; bytes freed.

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -41,6 +42,9 @@ LogFile::LogFile(const std::string& path) : path_(path) {
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
   process_ = header.process;
   offset_ = header.header_size;
+  bool clean = header.process != 0 && size >= offset_;
+  for (uint64_t i = offsetof(FileHeader, reserved); i < offset_ && i < size; i++) clean = clean && data_[i] == 0;
+  if (!clean) throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
 }
 
 LogFile::~LogFile() {
@@ -56,7 +60,7 @@ std::optional<Chunk> LogFile::next() {
     }
     std::memcpy(&header, data_.data() + offset_, sizeof header);
     if (header.magic != kChunkMagic || header.index != chunks_ || header.first_event != events_ ||
-        header.header_crc != hot::crc32c(0, &header, offsetof(ChunkHeader, capacity))) {
+        header.header_crc != chunk_header_crc(header)) {
       damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_, chunks_,
                             events_);
       return std::nullopt;
@@ -67,6 +71,7 @@ std::optional<Chunk> LogFile::next() {
     auto crc = static_cast<uint32_t>(header.state >> 32);
     uint32_t running = 0;
     uint64_t at = 0;
+    EventKind last_kind = EventKind::None;
     while (at < used) {
       EventHeader event{};
       if (available - at < kMinEvent) break;
@@ -78,8 +83,18 @@ std::optional<Chunk> LogFile::next() {
       if (check != static_cast<uint16_t>(sum)) break;
       running = hot::crc32c(sum, &check, 2);
       at += event.size;
+      last_kind = static_cast<EventKind>(event.kind);
       events_++;
     }
+    // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have the
+    // beginnings of an event there.
+    bool closed = last_kind == EventKind::End;
+    uint64_t rest = std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
+    for (uint64_t i = at; closed && at == used && i < rest; i++)
+      if (start[i] != 0) {
+        damage_ = fmt::format("the log is damaged at byte {}, behind its last event", offset_ + sizeof header + i);
+        break;
+      }
     if (at < used) {
       damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}", offset_ + sizeof header + at, events_);
     } else if (running != crc) {
@@ -191,6 +206,11 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       e.addr = c.varint();
       e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
       e.length = e.body.size();
+      break;
+    case EventKind::FileSize:
+      e.dev = c.varint();
+      e.inode = c.varint();
+      e.length = c.varint();
       break;
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());

@@ -22,6 +22,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kFirstChunk = 64 << 10, kNextChunk = 1 << 20;
 
+constexpr int kMadvPopulateWrite = 23;
+
 uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 uint64_t wall_ns() {
@@ -73,9 +75,11 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0) err = 0;
   void* p = MAP_FAILED;
   if (!err) {
-    int populate = chunk_count_ == 0 ? 0 : MAP_POPULATE;
-    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate, fd_, static_cast<off_t>(file_size_));
+    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(file_size_));
     if (p == MAP_FAILED) err = errno;
+    // All pages at once instead of a fault each; kernels before 5.14 do without. (MAP_POPULATE maps pages of a shared
+    // file read-only: of no use here.)
+    if (!err && chunk_count_ > 0) madvise(p, size, kMadvPopulateWrite);
   }
   if (err) {
     stopped_ = errno_text(err);
@@ -88,8 +92,7 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   chunk->first_tick = appender_.tick;
   chunk->capacity = static_cast<uint32_t>(size);
   chunk->wall_ns = wall_ns();
-  chunk->header_crc = 0;
-  chunk->header_crc = hot::crc32c(0, chunk, offsetof(ChunkHeader, capacity));
+  chunk->header_crc = chunk_header_crc(*chunk);
   chunk_offset_ = file_size_;
   file_size_ += size;
   chunk_count_++;
@@ -105,7 +108,11 @@ void LogWriter::close_chunk() {
   auto used = static_cast<uint64_t>(appender_.p - reinterpret_cast<uint8_t*>(appender_.chunk));
   uint64_t keep = round_up(used, kPage);
   uint64_t size = appender_.chunk->capacity;
-  if (keep < size) appender_.chunk->capacity = static_cast<uint32_t>(keep);
+  if (keep < size) {
+    std::memset(appender_.p, 0, keep - used);  // an event may have been begun there
+    appender_.chunk->capacity = static_cast<uint32_t>(keep);
+    appender_.chunk->header_crc = chunk_header_crc(*appender_.chunk);
+  }
   munmap(appender_.chunk, size);
   appender_.chunk = nullptr;
   if (keep < size) {
@@ -118,7 +125,6 @@ bool LogWriter::reserve(uint64_t bytes) {
   if (!appender_.chunk) return false;
   if (appender_.has_room(bytes)) return true;
   Appender full = appender_;
-  uint64_t full_offset = chunk_offset_;
   if (!open_chunk(bytes)) {
     appender_ = full;
     appender_.end += kEndReserve;
@@ -128,7 +134,6 @@ bool LogWriter::reserve(uint64_t bytes) {
   }
   // Close the chunk before; its space up to the next one stays in the file.
   munmap(full.chunk, full.chunk->capacity);
-  (void)full_offset;
   return true;
 }
 

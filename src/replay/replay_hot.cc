@@ -85,7 +85,7 @@ bool replay_syscall_hot(Context& ctx) {
   HotState& s = bs_replay;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
-  if (row.how != How::Plain || s.p == s.end || engine::bs_cache.watched_pages) return false;
+  if (row.how != How::Plain || s.p == s.end || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
   EventHeader header = header_at(s.p);
   if (header.kind != static_cast<uint8_t>(EventKind::Syscall) || header.nr != nr) return false;
   fetch_tick(ctx);

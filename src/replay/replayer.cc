@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -123,6 +124,20 @@ void Replayer::diverged(const Event& e, const std::string& logged, const std::st
               kExitDivergence);
 }
 
+// Contents that came from outside; the mapping may be read-only for the guest.
+void Replayer::set_memory(const Event& e) {
+  const Region* r = process_.map.find(e.addr);
+  if (!r || r->end - e.addr < e.length)
+    throw Error("the log is damaged: contents for memory that is not mapped", kExitDivergence);
+  uint64_t first = e.addr & ~(layout::kPage - 1), last = (e.addr + e.length + layout::kPage - 1) & ~(layout::kPage - 1);
+  auto* page = reinterpret_cast<void*>(first);
+  bool locked = !(r->prot & PROT_WRITE);
+  if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
+  bool ok = bs_guarded_copy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+  if (locked) mprotect(page, last - first, r->prot & (PROT_READ | PROT_EXEC) ? PROT_READ : PROT_NONE);
+  if (!ok) throw Error(fmt::format("cannot set memory at {:#x}", e.addr), kExitDivergence);
+}
+
 void Replayer::prepare() {
   Event e;
   while (take(e)) {
@@ -131,8 +146,7 @@ void Replayer::prepare() {
         apply_map(e);
         break;
       case EventKind::Memory:
-        if (!process_.readable(e.addr, e.length)) throw Error("the log is damaged: contents for memory that is not mapped", kExitDivergence);
-        std::memcpy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+        set_memory(e);
         break;
       case EventKind::Note:
         break;
@@ -152,20 +166,40 @@ void Replayer::prepare() {
               kExitDivergence);
 }
 
-// Mappings come back as private memory: from the kept contents, or zeroes.
+// Mappings come back from the kept contents, or as zeroes. Files that were mapped shared become one memory file each,
+// so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
-  Region r{e.addr, e.addr + e.length, e.prot, (e.map_flags & ~MAP_SHARED) | MAP_PRIVATE, e.offset, e.text, e.dev, e.inode};
+  Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
   Fd contents;
+  int fd = -1;
   if (!e.key.empty()) {
     contents = Fd(library_.open_contents(recording_, e.key));
-    if (verified_.insert(e.key).second && !recording::Store::matches(contents.get(), e.key))
+    fd = contents.get();
+    if (verified_.insert(e.key).second && !recording::Store::matches(fd, e.key))
       throw Error(fmt::format("the kept contents of {} (key {}) are not what was recorded: the store is damaged", e.text,
                               e.key),
                   kExitDivergence);
+    if (e.map_flags & MAP_SHARED) fd = shared_file(e, fd);
   }
-  if (long err = process_.map_region(r, contents.get(), MAP_NORESERVE))
+  if (long err = process_.map_region(r, fd, MAP_NORESERVE))
     throw Error(fmt::format("cannot map {} at {:#x} for the replay: {}", e.text.empty() ? "memory" : e.text, e.addr,
                             errno_text(static_cast<int>(-err))));
+}
+
+int Replayer::shared_file(const Event& e, int contents) {
+  Fd& file = shared_[{e.dev, e.inode}];
+  if (!file) file = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
+  struct stat st {};
+  fstat(contents, &st);
+  std::vector<char> buffer(1 << 20);
+  bool ok = file && ftruncate(file.get(), st.st_size) == 0;
+  for (off_t at = 0; ok && at < st.st_size;) {
+    ssize_t n = pread(contents, buffer.data(), buffer.size(), at);
+    ok = n > 0 && pwrite(file.get(), buffer.data(), static_cast<size_t>(n), at) == n;
+    at += n;
+  }
+  if (!ok) throw Error(fmt::format("cannot make a memory file for {}: {}", e.text, errno_text(errno)));
+  return file.get();
 }
 
 Outcome Replayer::run() {
@@ -214,7 +248,7 @@ void Replayer::on_syscall() {
   if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec) return end(e);
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
   std::string now = fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2));
-  if (e.kind != EventKind::Syscall || e.nr != static_cast<uint16_t>(nr) || e.tick != ctx.tick || e.pc != ctx.rip - 2)
+  if (e.kind != EventKind::Syscall || e.nr != recording::logged_number(nr) || e.tick != ctx.tick || e.pc != ctx.rip - 2)
     diverged(e, event_text(e), now);
   for (int i = 0; i < syscall_row(nr).argc; i++)
     if (e.args[i] != args[i]) diverged(e, event_text(e), now);
@@ -252,8 +286,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
         break;
       }
       default:
-        process_.engine().prepare_write(piece.addr, piece.addr + piece.bytes.size());
-        if (!bs_guarded_copy(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()))
+        process_.prepare_write(piece.addr, piece.addr + piece.bytes.size());
+        // After a failed call the memory may be read-only: then it was not written, and must be what it was.
+        if (!bs_guarded_copy(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()) &&
+            !(process_.readable(piece.addr, piece.bytes.size()) &&
+              std::memcmp(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()) == 0))
           diverged(e, event_text(e), fmt::format("no writable memory at {:#x} for {} bytes", piece.addr, piece.bytes.size()));
         break;
     }
@@ -316,6 +353,16 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
+    } else if (kind == EventKind::Memory) {
+      take(e);
+      process_.engine().forget(e.addr, e.addr + e.length);
+      process_.prepare_write(e.addr, e.addr + e.length);
+      set_memory(e);
+    } else if (kind == EventKind::FileSize) {
+      take(e);
+      auto file = shared_.find({e.dev, e.inode});
+      if (file != shared_.end() && ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0)
+        throw Error("cannot change the size of a memory file: " + errno_text(errno));
     } else if (kind == EventKind::Checksum) {
       take(e);
       uint32_t now = process_.memory_checksum();
@@ -397,6 +444,7 @@ void Replayer::on_bad_fetch(uint64_t address) {
 
 void Replayer::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
+  if (process_.alias_write(fault)) return;
   Event e;
   if (!take(e)) return end_incomplete();
   std::string now = fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));

@@ -1,9 +1,10 @@
 // One replaying process: the guest's state, made from the log instead of from the world.
 #pragma once
-#include <memory>
+#include <map>
 #include <set>
 #include <string>
 
+#include "base/fd.h"
 #include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
@@ -34,6 +35,7 @@ class Replayer {
   bool peek(recording::EventHeader& header);    // false: no more events
   bool take(recording::Event& event);           // decodes and steps over the next event
   void prepare();                               // start image
+  void set_memory(const recording::Event& event);
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
@@ -42,6 +44,7 @@ class Replayer {
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
   void apply_map(const recording::Event& event);
+  int shared_file(const recording::Event& event, int contents);  // the memory file that stands for a shared one
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
   void end_incomplete();
@@ -54,6 +57,7 @@ class Replayer {
   recording::LogFile log_;
   guest::Process process_;
   std::set<std::string> verified_;
+  std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
   std::optional<Outcome> outcome_;
 };
 

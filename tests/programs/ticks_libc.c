@@ -10,12 +10,12 @@ static int by_value(const void* a, const void* b) { return *(const int*)a - *(co
 
 static void work(void) {
   static char line[4096];
-  static int values[400];
+  static int values[150];
   srand(3);
-  for (int i = 0; i < 400; i++) values[i] = rand() % 10000;
-  qsort(values, 400, sizeof *values, by_value);
+  for (int i = 0; i < 150; i++) values[i] = rand() % 10000;
+  qsort(values, 150, sizeof *values, by_value);
   line[0] = 0;
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < 40; i++) {
     char word[32];
     snprintf(word, sizeof word, "%d:%x:%5.2f ", values[i], i, i / 7.0);
     if (strlen(line) + strlen(word) < sizeof line) strcat(line, word);

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# kill -9 in the middle: what was logged until then replays, with a sentence, and the output up to there.
+source "$(dirname "$0")/lib.bash"
+cat >loop.py <<'PY'
+import time
+i = 0
+while True:
+    print("line", i, flush=True)
+    i += 1
+    time.sleep(0.0005)
+PY
+for delay in 0.3 0.6 1.0; do
+  "$BACKSTEP" record -q -o "killed-$delay" "$PYTHON" loop.py >recorded &
+  pid=$!
+  sleep $delay
+  kill -9 $pid
+  wait $pid 2>/dev/null || true
+  honest "killed-$delay" "recorder killed after $delay s"
+  # All that the program wrote is in the log, or all but the very last write.
+  "$PYTHON" - recorded out <<'PY' || fail "the output before the kill is not what is replayed"
+import sys
+recorded, replayed = (open(f, "rb").read() for f in sys.argv[1:])
+a, b = recorded.count(b"\n"), replayed.count(b"\n")
+sys.exit(not (recorded.startswith(replayed) or replayed.startswith(recorded)) or abs(a - b) > 1)
+PY
+  "$BACKSTEP" info "killed-$delay" >info
+  grep -Eqi 'no end|killed|still' info || { cat info; fail "info does not say that it was cut short"; }
+done
+[ "$(wc -l <recorded)" -gt 20 ] || fail "the program did not get far enough to test anything"
+ok

@@ -1,0 +1,158 @@
+# What the cases have in common; sourced, not run. A case is one behaviour: it works in a temporary folder of
+# its own with its own library of recordings, prints OK at the end, and fails with a sentence.
+#
+# From the environment: BACKSTEP (the program), BUILD (build folder, test programs in $BUILD/programs), SRC.
+set -euo pipefail
+: "${BACKSTEP:?is the program to test}" "${BUILD:?is the build folder}" "${SRC:?is the source folder}"
+
+P=$BUILD/programs
+T=$(mktemp -d "${TMPDIR:-/tmp}/backstep-test.XXXXXX")
+export BACKSTEP_DIR=$T/recordings LC_ALL=C
+# Python of the system, not of a version manager in the PATH: the same everywhere, and no shell scripts around.
+PYTHON=$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || command -v python3)
+cleanup() {
+  cd /
+  chmod -R u+rwX "$T" 2>/dev/null || true
+  rm -rf "$T"
+}
+trap cleanup EXIT
+cd "$T"
+
+say() { printf '%s\n' "$*" >&2; }
+fail() {
+  say "FAILED: $*"
+  exit 1
+}
+ok() {
+  echo OK
+  exit 0
+}
+skip() {
+  echo "SKIP: $*"
+  exit 77
+}
+# have PROGRAM: is it there? need PROGRAM...: the case fails without them.
+have() { command -v "$1" >/dev/null 2>&1; }
+need() { for program; do have "$program" || fail "$program is not installed (apt-get install it)"; done; }
+
+# status COMMAND...: the exit status, never ending the script.
+status() {
+  local s=0
+  "$@" || s=$?
+  echo $s
+}
+# expect STATUS COMMAND...: output of the command in $T/out and $T/err.
+expect() {
+  local want=$1 got=0
+  shift
+  "$@" >"$T/out" 2>"$T/err" || got=$?
+  [ "$got" = "$want" ] || { cat "$T/out" "$T/err" >&2; fail "'$*' ended with $got instead of $want"; }
+}
+# says PATTERN: the last `expect` said so on stderr.
+says() { grep -Eqi -- "$1" "$T/err" || { cat "$T/err" >&2; fail "no word of '$1' on stderr"; }; }
+
+# field NAME <JSON: a.b.c of a JSON document.
+field() {
+  "$PYTHON" -c '
+import json, sys
+value = json.load(sys.stdin)
+for part in sys.argv[1].split("."):
+    value = value[int(part)] if isinstance(value, list) else value[part]
+print(json.dumps(value) if isinstance(value, (dict, list)) else value)' "$1"
+}
+ticks_of() { "$BACKSTEP" info --json "$1" | field log.ticks; }
+
+same() { cmp -s "$1" "$2" || { diff -a "$1" "$2" | head -20 >&2; fail "$3"; }; }
+
+# in_fresh_folder NAME OUT ERR COMMAND...: runs it in an empty folder (the same path each time), after the
+# function `prepare` if the case has one; stdin from $STDIN, else empty. Status in $ended.
+in_fresh_folder() {
+  local folder=$T/folder.$1 out=$2 err=$3
+  shift 3
+  rm -rf "$folder"
+  mkdir "$folder"
+  ended=0
+  (
+    cd "$folder"
+    if declare -F prepare >/dev/null; then prepare; fi
+    exec "$@" <"${STDIN:-/dev/null}" >"$out" 2>"$err"
+  ) || ended=$?
+}
+
+# record_replay NAME COMMAND...: the heart of most cases.
+#   runs natively                  exit status (NATIVE=no: not run)
+#   records                        same status; same output if OUTPUT=same
+#   replays $REPLAYS times (3)     stdout, stderr as recorded, exact, complete, same ticks every time
+# The recording stays in $T/NAME. RECORD_OPTIONS and REPLAY_OPTIONS are given to backstep.
+record_replay() {
+  local name=$1 native_status=
+  shift
+  local out=$T/$name.out err=$T/$name.err
+  if [ "${NATIVE:-yes}" = yes ]; then
+    in_fresh_folder "$name" "$out.native" "$err.native" "$@"
+    native_status=$ended
+  fi
+  rm -rf "${T:?}/$name"
+  # shellcheck disable=SC2086  # options are words
+  in_fresh_folder "$name" "$out" "$err" "$BACKSTEP" record -q ${RECORD_OPTIONS:-} -o "$T/$name" -- "$@"
+  [ -z "$native_status" ] || [ "$ended" = "$native_status" ] ||
+    { tail -n 5 "$out" "$err" >&2; fail "$name: status $ended when recorded, $native_status natively"; }
+  if [ "${OUTPUT:-}" = same ]; then
+    same "$out.native" "$out" "$name: output differs from the native run"
+    same "$err.native" "$err" "$name: stderr differs from the native run"
+  fi
+  replay_again "$name" "${REPLAYS:-3}" "${REPLAY_OPTIONS:-}"
+}
+
+# replay_again NAME TIMES [OPTIONS]: of what record_replay made.
+replay_again() {
+  local name=$1 times=$2 options=${3:-} out=$T/$1.out err=$T/$1.err i got ticks
+  ticks=$(ticks_of "$T/$name")
+  for ((i = 1; i <= times; i++)); do
+    mkdir -p "$T/elsewhere"
+    got=0
+    # shellcheck disable=SC2086
+    (cd "$T/elsewhere" && exec "$BACKSTEP" replay --autopilot --json $options "$T/$name" \
+      </dev/null >"$out.replay" 2>"$err.replay") || got=$?
+    [ $got = 0 ] || { tail -n 15 "$err.replay" >&2; fail "$name: replay $i $options ended with $got"; }
+    # The last line of stderr is the report, the rest is the program's.
+    tail -n 1 "$err.replay" | sed 's/^.*{"/{"/' >"$T/report"
+    "$PYTHON" - "$err.replay" <<'PY'
+import sys
+data = open(sys.argv[1], "rb").read()
+open(sys.argv[1], "wb").write(data[:data.rindex(b'{"')])
+PY
+    same "$out" "$out.replay" "$name: replay $i $options has other output"
+    same "$err" "$err.replay" "$name: replay $i $options has other output on stderr"
+    [ "$(field exact <"$T/report")" = True ] || fail "$name: replay $i $options was not exact: $(cat "$T/report")"
+    [ "$(field complete <"$T/report")" = True ] || fail "$name: replay $i $options was not complete"
+    got=$(field ticks <"$T/report")
+    [ "$got" = "$ticks" ] || fail "$name: replay $i $options counted $got ticks, the recording has $ticks"
+    rmdir "$T/elsewhere" || fail "$name: replay left files behind"
+  done
+}
+
+# program NAME [ARG...]: record_replay of a test program.
+program() {
+  [ -x "$P/$1" ] || fail "the test program $1 was not built"
+  record_replay "$1" "$P/$1" "${@:2}"
+}
+# same_program: likewise, and the output must be what it is natively.
+same_program() { OUTPUT=same program "$@"; }
+
+# For the damage cases: copies a recording ($T/$1 to $T/$2), and the path of its log.
+damage() { "$PYTHON" "$SRC/tests/cases/damage.py" "$@"; }
+copy_recording() {
+  rm -rf "${T:?}/$2"
+  cp -r "$T/$1" "$T/$2"
+}
+log_of() { echo "$T/$1/process-1.log"; }
+# honest NAME WHAT: a replay of the damaged recording must not pass it over. Either it ends with status 3 and a
+# sentence, or (0 is for intact recordings only) never. It must not crash or hang, nor invent output.
+honest() {
+  local got=0
+  timeout 60 "$BACKSTEP" replay --autopilot "$T/$1" </dev/null >"$T/out" 2>"$T/err" || got=$?
+  [ $got = 3 ] || { tail -n 5 "$T/err" >&2; fail "$2: replay ended with $got instead of 3"; }
+  grep -Eqi 'damage|diverge|cut off|checksum|differ|missing|version|not a backstep|ends|ended|empty' "$T/err" ||
+    { cat "$T/err" >&2; fail "$2: no sentence about it"; }
+}

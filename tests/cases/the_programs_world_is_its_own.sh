@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# stdin, stdout, exit status, working directory, environment, arguments, limits, umask, ignored signals, open
+# descriptors: the recorded program has what it would have had.
+source "$(dirname "$0")/lib.bash"
+cat >world.py <<'PY'
+import os, resource, signal, sys
+print(sys.argv[1:], os.getcwd(), sorted((k, v) for k, v in os.environ.items() if k not in ("_", "BACKSTEP_DIR")))
+print([resource.getrlimit(r) for r in range(16)], oct(os.umask(0)))
+print([s for s in range(1, 65) if s not in (32, 33) and signal.getsignal(s) == signal.SIG_IGN], signal.pthread_sigmask(signal.SIG_BLOCK, []))
+print(sorted(int(f) for f in os.listdir("/proc/self/fd")), os.isatty(0), os.isatty(1), os.getpgrp() == os.getpgid(0), os.getppid() > 1)
+print(open("/proc/self/comm").read(), open("/proc/self/cmdline").read().split("\0"), os.path.basename(os.readlink("/proc/self/exe")))
+print(len(sys.stdin.read()), os.fstat(0).st_size, os.lseek(0, 0, 1))
+status = open("/proc/self/status").read().split("\n")
+print([l for l in status if l.split(":")[0] in ("Uid", "Gid", "Groups", "Umask", "SigBlk", "SigIgn", "NoNewPrivs", "Seccomp", "Threads", "CapEff", "TracerPid", "Name")])
+os.write(5, b"through descriptor 5\n")
+sys.exit(77)
+PY
+seq 1 1000 >input
+run() {
+  (
+    cd /usr
+    umask 027
+    ulimit -n 300 -s 4096
+    trap '' USR1 PIPE
+    exec env -i HOME=/nowhere TEXT='a "b"' BACKSTEP_DIR="$BACKSTEP_DIR" "$@" "$PYTHON" -S "$T/world.py" one '' 'two  words' \
+      <"$T/input" >"$out" 2>&1 5>>"$out"
+  )
+}
+out=$T/native
+[ "$(status run)" = 77 ] || { cat native; fail "the script itself is wrong"; }
+out=$T/recorded
+[ "$(status run "$BACKSTEP" record -q -o "$T/rec")" = 77 ] || { cat recorded; fail "not the program's status"; }
+same native recorded "the program sees another world"
+"$BACKSTEP" replay --autopilot rec >replayed 2>err || { cat err; fail "replay"; }
+grep -v 'through descriptor 5' recorded >expected || true
+same expected replayed "other output in the replay"
+# The file position of stdin moves as it does natively: the next program goes on where the recorded one stopped.
+{ "$BACKSTEP" record -q -o "$T/rec2" "$PYTHON" -S -c 'import os; os.read(0, 10)'; cat; } <input >recorded
+[ "$(wc -c <recorded)" = $(($(wc -c <input) - 10)) ] || fail "stdin was read ahead"
+# Closed descriptors at the start stay closed.
+expect 0 bash -c "\"$BACKSTEP\" record -q -o '$T/rec3' -- \"$PYTHON\" -S -c 'import os; print(sorted(map(int, os.listdir(\"/proc/self/fd\"))))' <&-"
+grep -q '1, 2' out || { cat out; fail "descriptors"; }
+ok
