@@ -27,7 +27,8 @@ struct Block {
   uint16_t guest_size;
   uint16_t cache_size;
   uint16_t count;      // instructions
-  uint16_t dead;       // invalidated
+  uint8_t dead;        // invalidated
+  uint8_t stable;      // from a file mapped read-only: no links are kept, forgetting it empties the cache
   uint32_t pad;
 };
 static_assert(sizeof(Block) == 32);
@@ -73,6 +74,7 @@ struct PageCode {
 struct FetchRange {
   Address start, end;
   bool writable;
+  bool stable;  // not expected to change: a file, mapped read-only
 };
 
 struct WideEntry {

@@ -99,6 +99,10 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
   map_fixed(layout::kArenas, kArenasTotal, PROT_READ | PROT_WRITE, "engine tables");
   madvise(reinterpret_cast<void*>(layout::kJumpTable), layout::kJumpTableSize, MADV_NOHUGEPAGE);
   madvise(reinterpret_cast<void*>(layout::kArenas), kArenasTotal, MADV_NOHUGEPAGE);
+  // Big programs feel the instruction TLB; small ones should not pay for clearing 2 MB pages.
+  constexpr uint64_t kHuge = 2 << 20;
+  if (size > 4 * kHuge)
+    madvise(reinterpret_cast<void*>(layout::kCacheStart + kHuge), size - 2 * kHuge, MADV_HUGEPAGE);
 
   Context& ctx = context();
   bool vector = machine.vector_counter && options.counter != EngineOptions::Counter::Memory;

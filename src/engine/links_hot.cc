@@ -67,6 +67,7 @@ Found find(Address pc) {
 }
 
 void add_link(uint32_t block, uint32_t patch, Address target) {
+  if (kBlocks[block].stable) return;
   uint32_t id = bs_cache.links++;
   kLinks[id] = {patch, kBlocks[block].links, target};
   kBlocks[block].links = id;
@@ -95,6 +96,14 @@ void invalidate_page(Address address) {
     flush();  // killing needs stubs
     return;
   }
+  for (uint32_t n = page->nodes; n; n = kNodes[n].next)
+    for (unsigned i = 0; i < kNodes[n].count; i++) {
+      const Block& b = kBlocks[kNodes[n].entries[i].block];
+      if (b.stable && !b.dead) {
+        flush();  // libraries are unloaded rarely; their links are not worth 16 bytes each
+        return;
+      }
+    }
   for (uint32_t n = page->nodes; n; n = kNodes[n].next)
     for (unsigned i = 0; i < kNodes[n].count; i++) kill(kNodes[n].entries[i].block);
   page->nodes = 0;

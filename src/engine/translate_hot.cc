@@ -368,7 +368,7 @@ void emit_landing_stub(Emitter& e, Address pc, uint32_t block, uint32_t body) {
 }
 
 void reset_fetch() {
-  for (FetchRange& r : bs_cache.fetch) r = {0, 0, false};
+  for (FetchRange& r : bs_cache.fetch) r = {0, 0, false, false};
 }
 
 PageCode* page_of(Address pc, bool create) {
@@ -474,7 +474,8 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   // Enter the block into the books.
   uint32_t id = c.blocks++;
   kBlocks[id] = {start, body, c.meta, 0, static_cast<uint16_t>(pc - start),
-                 static_cast<uint16_t>(b.e.address() - body), static_cast<uint16_t>(count), 0, 0};
+                 static_cast<uint16_t>(b.e.address() - body), static_cast<uint16_t>(count), 0,
+                 range->stable, 0};
   c.meta += 2 * count;
   c.hot = b.e.p;
   c.stats.blocks++;

@@ -47,15 +47,16 @@ Process::Process(const EngineOptions& options)
         if ((here->flags & MAP_SHARED) && here->inode) {
           uint64_t page = pc & ~(kPage - 1);
           watch_aliases(*here, page);
-          return engine::FetchRange{page, page + kPage, (here->prot & PROT_WRITE) != 0};
+          return engine::FetchRange{page, page + kPage, (here->prot & PROT_WRITE) != 0, false};
         }
-        bool writable = false;
+        bool writable = false, stable = true;
         for (uint64_t at = start; at < end;) {
           const Region* r = map.find(at);
           writable |= (r->prot & PROT_WRITE) != 0;
+          stable &= r->inode != 0;
           at = r->end;
         }
-        return engine::FetchRange{start, end, writable};
+        return engine::FetchRange{start, end, writable, stable && !writable};
       }) {
   xcr0 = engine::this_machine().xcr0 & 7;
   map.brk_start = map.brk = layout::kBrkStart;

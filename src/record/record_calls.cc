@@ -554,12 +554,10 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   uint64_t flags = nr == SYS_clone ? args[0] : SIGCHLD;
   int64_t result;
   if (flags & CLONE_THREAD || ((flags & CLONE_VM) && !(flags & CLONE_VFORK))) {
-    if (notes_.count("the program tried to start a thread; this version records single-threaded programs, so the call "
-                     "failed with EAGAIN") == 0 && !options_.quiet && !detached_)
-      fmt::print(stderr, "backstep: the program starts a thread; this version records single-threaded programs only, so "
-                         "the call fails with EAGAIN\n");
-    note_once("the program tried to start a thread; this version records single-threaded programs, so the call failed "
-              "with EAGAIN");
+    const std::string note =
+        "the program tried to start a thread; this version records single-threaded programs, so the call failed with EAGAIN";
+    if (!notes_.count(note)) say(note);
+    note_once(note);
     result = -EAGAIN;
   } else {
     note_once("the program started child processes; this version records only the first process (children ran unrecorded)");

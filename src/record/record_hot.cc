@@ -60,6 +60,11 @@ bool is_ours(int fd) {
   return false;
 }
 
+bool simple_output(const Syscall& row) {
+  return row.argc >= 2 && row.args[1].kind == Arg::Out && row.args[1].len == Len::Result && is_scalar(row.args[0].kind) &&
+         (row.argc < 3 || is_scalar(row.args[2].kind)) && (row.argc < 4 || is_scalar(row.args[3].kind)) && row.argc < 5;
+}
+
 bool vdso_call(uint64_t nr, const uint64_t args[6], long* result) {
   if (!bs_record.vdso_clock_gettime) return false;
   long ts[2];
@@ -100,9 +105,9 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
         return;
       }
   }
-  read_counts(row, nr, args, s.old_counts);
+  if (!simple_output(row)) read_counts(row, nr, args, s.old_counts);
   long result;
-  if (!vdso_call(nr, args, &result))
+  if (simple_output(row) || !vdso_call(nr, args, &result))
     result = hot::syscall6(static_cast<long>(nr), static_cast<long>(args[0]), static_cast<long>(args[1]),
                            static_cast<long>(args[2]), static_cast<long>(args[3]), static_cast<long>(args[4]),
                            static_cast<long>(args[5]));
@@ -125,7 +130,10 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   at = put_varint(at, zigzag(result));
   for (int i = 0; i < row.argc; i++) at = put_varint(at, args[i]);
   Sink sink{at, log.end - 2};
-  if (buffers) {
+  if (buffers && simple_output(row)) {
+    // read(2) and its like: one buffer, as long as the result. Worth a way of its own.
+    if (result > 0 && args[1]) sink.piece(1, PieceKind::OutAtArg, args[1], static_cast<uint64_t>(result));
+  } else if (buffers) {
     for (int i = 0; i < row.argc; i++) {
       if (is_scalar(row.args[i].kind)) continue;
       ArgSpec spec = arg_spec(nr, args, i);
@@ -135,6 +143,8 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
         sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(n));
         continue;
       }
+      if ((row.traits & kOutput) && spec.kind == Arg::In && result > 0 && args[i])  // the beginning, for people
+        sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(result < 32 ? result : 32));
       uint64_t length;
       uint32_t crc;
       if (input_sum(row, spec, args, i, result, &length, &crc)) {

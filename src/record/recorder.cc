@@ -5,6 +5,7 @@
 #include "record/recorder.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -66,6 +67,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   s.xcr0 = process_.xcr0;
   for (int& fd : s.our_fds) fd = -1;
   s.our_fds[0] = log_.fd();
+  // Programs close their stderr (ls does); our own words must still get there.
+  if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0) s.our_fds[1] = stderr_ = recording::move_fd_high(copy);
   s.fd_kind[1] = recording::kToStdout;
   s.fd_kind[2] = recording::kToStderr;
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
@@ -352,14 +355,18 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   try {
     manifest_.save(recording_.manifest_path());
   } catch (const Error& e) {
-    if (!options_.quiet) fmt::print(stderr, "backstep: {}\n", e.what());
+    say(e.what());
   }
-  if (!options_.quiet) {
-    auto& end = *manifest_.end;
-    fmt::print(stderr, "backstep: recorded {:.3f} s, {} ticks, {} events, {} in {}{}\n",
-               static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-               recording_.dir(), stopped ? " (ended early: " + log_.stopped() + ")" : "");
-  }
+  auto& end = *manifest_.end;
+  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}", static_cast<double>(end.duration_ns) / 1e9,
+                  end.ticks, end.events, human_size(log_.size()), recording_.dir(),
+                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+}
+
+void Recorder::say(const std::string& text) const {
+  if (options_.quiet || detached_ || stderr_ < 0) return;
+  std::string line = "backstep: " + text + "\n";
+  (void)!::write(stderr_, line.data(), line.size());
 }
 
 void Recorder::finish(EndKind kind, int64_t status, Address pc) {

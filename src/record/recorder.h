@@ -41,6 +41,7 @@ class Recorder final : public guest::Placer {
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
   void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
   void note_once(const std::string& text);
+  void say(const std::string& text) const;  // to the user, on what was stderr at the start; not when quiet
   void inherit_signals();
   void set_real_action(int signo);
   void set_real_mask();
@@ -77,6 +78,7 @@ class Recorder final : public guest::Placer {
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
   std::set<std::pair<uint64_t, uint64_t>> shared_;  // device and inode of files mapped shared
+  int stderr_ = -1;        // our copy of it; -1: it was closed
   bool detached_ = false;  // a forked child: runs on, unrecorded
   uint64_t next_checksum_ = 0;
   int64_t started_ns_ = 0;

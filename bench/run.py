@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Measures Backstep: the same commands natively, recorded and replayed (`./run bench`).
+
+Wall time, best of N; the three are run in turn, so that a slow moment of the machine hits all of them. Ratios
+are to native. The workloads are those of the project's speed targets; 'CPU' marks the CPU-bound ones that the
+geometric mean is taken over.
+
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list]
+
+BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
+"""
+import argparse
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+BACKSTEP = os.path.abspath(os.environ.get("BACKSTEP", os.path.join(ROOT, "build", "backstep")))
+
+# A preprocessed file is made from this: containers, algorithms, strings, streams, as real code has them.
+CXX_SOURCE = """
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+struct Item { std::string name; std::vector<int> values; std::map<std::string, double> weights; };
+static std::unordered_map<std::string, std::shared_ptr<Item>> items;
+int main(int argc, char** argv) {
+  std::regex word("([a-z]+)-([0-9]+)");
+  for (int i = 0; i < argc; i++) {
+    std::smatch m; std::string s = argv[i];
+    if (std::regex_match(s, m, word)) {
+      auto& item = items[m[1]];
+      if (!item) item = std::make_shared<Item>();
+      item->values.push_back(std::stoi(m[2]));
+      item->weights[m[1]] += 0.5;
+    }
+  }
+  std::vector<std::pair<std::string, int>> order;
+  for (auto& [k, v] : items) order.emplace_back(k, std::accumulate(v->values.begin(), v->values.end(), 0));
+  std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.second > b.second; });
+  std::ostringstream out;
+  for (auto& [k, n] : order) out << k << '=' << n << '\\n';
+  std::cout << out.str();
+}
+""".replace("#include <algorithm>", "#include <algorithm>\n#include <numeric>")
+
+SQL = """
+create table t(id integer primary key, name text, value real);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})
+  insert into t select i, printf('name-%06d', i * 7919 % 1000003), i / 7.0 from n;
+create index by_name on t(name);
+select count(*), sum(value) from t where name > 'name-5';
+select substr(name, 1, 7) p, count(*), avg(value) from t group by p order by 2 desc limit 5;
+update t set value = value * 1.01 where id % 3 = 0;
+select sum(value) from t a where exists (select 1 from t b where b.id = a.id / 2 and b.value < a.value);
+"""
+
+PERL = """
+my %h; my $s = 0;
+for my $i (1 .. {n}) {{ my $k = "key" . ($i * 7919 % 5003); $h{{$k}} += $i; $s += length $1 if $k =~ /(\\d+)$/; }}
+print $s, " ", scalar(keys %h), "\\n";
+"""
+
+PYTHON = """
+def work(n):
+    table, total = {{}}, 0
+    for i in range(n):
+        key = i * 7919 % 5003
+        table[key] = table.get(key, 0) + i
+        total += len(str(key))
+    return total, len(table), sum(table.values())
+print(work({n}))
+"""
+
+
+class Workload:
+    def __init__(self, name, command, cpu=False, stdin=None, needs=None):
+        self.name, self.command, self.cpu, self.stdin = name, command, cpu, stdin
+        self.missing = needs if needs and not shutil.which(needs) else None
+
+
+def compile_programs(folder):
+    for source in sorted(os.listdir(os.path.join(HERE, "programs"))):
+        base, extension = os.path.splitext(source)
+        compiler = {".c": ["gcc"], ".cc": ["g++", "-std=c++20"]}[extension]
+        subprocess.run(compiler + ["-O2", "-g", os.path.join(HERE, "programs", source), "-o", os.path.join(folder, base), "-lm"],
+                       check=True)
+
+
+def make_text(path, size):
+    """Text that compresses about as English does, the same every time."""
+    state, words = 12345, []
+    with open(path, "w") as f:
+        vocabulary = []
+        for i in range(4000):
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+            vocabulary.append("".join("etaoinshrdlucmfw"[(state >> s) & 15] for s in range(0, 4 * (2 + i % 6), 4)))
+        written = 0
+        while written < size:
+            line = []
+            for _ in range(12):
+                state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+                line.append(vocabulary[(state >> 8) % 4000 * ((state >> 20) % 100) // 100])
+            text = " ".join(line) + "\n"
+            f.write(text)
+            written += len(text)
+
+
+def workloads(folder, quick):
+    scale = 4 if quick else 1
+    here = lambda name: os.path.join(folder, name)
+    make_text(here("text"), 12_000_000 // scale)
+    make_text(here("text-small"), 3_000_000 // scale)
+    for name, text in (("loop.pl", PERL.format(n=1_500_000 // scale)), ("loop.py", PYTHON.format(n=2_000_000 // scale)),
+                       ("work.sql", SQL.format(rows=200_000 // scale)), ("source.cc", CXX_SOURCE)):
+        with open(here(name), "w") as f:
+            f.write(text)
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True).stdout.strip()
+    subprocess.run(["g++", "-std=c++20", "-E", here("source.cc"), "-o", here("source.ii")], check=True)
+    return [
+        Workload("fib(40)", [here("fib"), "36" if quick else "40"], cpu=True),
+        Workload("n-body", [here("nbody"), str(5_000_000 // scale)], cpu=True),
+        Workload("sieve", [here("sieve"), str(100 // scale)], cpu=True),
+        Workload("virtual/map", [here("virtual_map"), str(2_000_000 // scale)], cpu=True),
+        Workload("gzip", ["gzip", "-c", here("text")], cpu=True, needs="gzip"),
+        Workload("xz", ["xz", "-c", "-T1", "-3", here("text-small")], cpu=True, needs="xz"),
+        Workload("perl loop", ["perl", here("loop.pl")], cpu=True, needs="perl"),
+        Workload("python loop", [python, "-S", here("loop.py")], cpu=True),
+        Workload("sqlite", ["sqlite3", ":memory:"], cpu=True, stdin=here("work.sql"), needs="sqlite3"),
+        Workload("cc1plus -O2", [cc1plus, "-quiet", "-std=c++20", "-O2", here("source.ii"), "-o", "/dev/null"], cpu=True,
+                 needs=cc1plus),
+        Workload("500k reads", [here("reads"), str(500_000 // scale)]),
+        Workload("true", ["/bin/true"]),
+    ]
+
+
+def run(command, stdin, out):
+    """(seconds, peak memory in MB) of one run, output to a file; raises if it fails."""
+    with open(stdin or "/dev/null", "rb") as standard_input, open(out, "wb") as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdin=standard_input, stdout=output, stderr=subprocess.PIPE)
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {errors.decode(errors='replace').strip()[-400:]}")
+    return seconds, usage.ru_maxrss / 1024
+
+
+def same(a, b):
+    with open(a, "rb") as f, open(b, "rb") as g:
+        return f.read() == g.read()
+
+
+def measure(workload, rounds, folder):
+    best = {"native": math.inf, "record": math.inf, "replay": math.inf}
+    memory = {"native": 0, "record": 0, "replay": 0}
+    recording = os.path.join(folder, "recording")
+    # A short program needs more runs for the same precision, and is cheap.
+    probe, _ = run(workload.command, workload.stdin, os.path.join(folder, "out.native"))
+    if probe < 0.05:
+        rounds = max(rounds, 15)
+    for _ in range(rounds):
+        shutil.rmtree(recording, ignore_errors=True)
+        commands = {
+            "native": workload.command,
+            "record": [BACKSTEP, "record", "-q", "-o", recording, "--"] + workload.command,
+            "replay": [BACKSTEP, "replay", "--autopilot", "-q", recording],
+        }
+        for how, command in commands.items():
+            stdin = None if how == "replay" else workload.stdin
+            seconds, megabytes = run(command, stdin, os.path.join(folder, "out." + how))
+            best[how] = min(best[how], seconds)
+            memory[how] = max(memory[how], megabytes)
+        if not same(os.path.join(folder, "out.native"), os.path.join(folder, "out.record")):
+            raise RuntimeError("the recorded run printed something else than the native one")
+        if not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
+            raise RuntimeError("the replay printed something else than the recorded run")
+    info = json.loads(subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True).stdout)
+    log = info["log"]
+    shutil.rmtree(recording, ignore_errors=True)
+    return {
+        "name": workload.name,
+        "cpu": workload.cpu,
+        "native_s": best["native"],
+        "record_s": best["record"],
+        "replay_s": best["replay"],
+        "record_ratio": best["record"] / best["native"],
+        "replay_ratio": best["replay"] / best["native"],
+        "ticks": log["ticks"],
+        "events": log["events"],
+        "log_bytes": log["bytes"],
+        "bytes_per_event": log["bytes"] / max(1, log["events"]),
+        "recording_bytes": info["size"],
+        "native_mb": memory["native"],
+        "record_mb": memory["record"],
+        "replay_mb": memory["replay"],
+    }
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"), ("record", "{record_ratio:.2f}"), ("replay", "{replay_ratio:.2f}"),
+           ("record +ms", "{record_ms:.1f}"), ("replay +ms", "{replay_ms:.1f}"), ("M ticks", "{mega_ticks:.1f}"),
+           ("events", "{events}"), ("log B/event", "{bytes_per_event:.1f}"), ("recording KB", "{kilobytes:.0f}"),
+           ("native MB", "{native_mb:.0f}"), ("record MB", "{record_mb:.0f}"), ("replay MB", "{replay_mb:.0f}")]
+
+
+def cells(result):
+    extra = {"record_ms": (result["record_s"] - result["native_s"]) * 1000,
+             "replay_ms": (result["replay_s"] - result["native_s"]) * 1000,
+             "mega_ticks": result["ticks"] / 1e6, "kilobytes": result["recording_bytes"] / 1024}
+    return [form.format(**result, **extra) for _, form in COLUMNS]
+
+
+def show(results, markdown):
+    rows = [[title for title, _ in COLUMNS]] + [cells(r) for r in results]
+    cpu = [r for r in results if r["cpu"]]
+    if len(cpu) > 1:
+        mean = [""] * len(COLUMNS)
+        mean[0] = f"geometric mean of {len(cpu)}"
+        mean[2] = f"{geomean([r['record_ratio'] for r in cpu]):.2f}"
+        mean[3] = f"{geomean([r['replay_ratio'] for r in cpu]):.2f}"
+        rows.append(mean)
+    if markdown:
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        lines.insert(1, "|---|" + "---:|" * (len(COLUMNS) - 1))
+        print("\n".join(lines))
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    for row in rows:
+        print("  ".join(text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))).rstrip())
+
+
+def machine():
+    model = "unknown CPU"
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{os.cpu_count()} x {model}, Linux {os.uname().release}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the work, fewer rounds")
+    parser.add_argument("--rounds", type=int, help="runs of each kind (5; 2 with --quick)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only workloads whose name contains this")
+    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--markdown", action="store_true", help="a table for docs/benchmarks.md")
+    parser.add_argument("--list", action="store_true", help="names of the workloads")
+    options = parser.parse_args()
+    if not os.access(BACKSTEP, os.X_OK):
+        sys.exit(f"bench: there is no {BACKSTEP}; './run build' makes it")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    rounds = options.rounds or (2 if options.quick else 5)
+    results, failures = [], []
+    with tempfile.TemporaryDirectory(prefix="backstep-bench.") as folder:
+        os.environ["BACKSTEP_DIR"] = os.path.join(folder, "library")
+        compile_programs(folder)
+        chosen = [w for w in workloads(folder, options.quick) if not options.only or any(o in w.name for o in options.only)]
+        if options.list:
+            print("\n".join(w.name for w in chosen))
+            return 0
+        for workload in chosen:
+            if workload.missing:
+                failures.append(f"{workload.name}: {workload.missing} is not installed")
+                continue
+            if sys.stderr.isatty():
+                print(f"\r{workload.name} ...".ljust(40), end="", file=sys.stderr, flush=True)
+            try:
+                results.append(measure(workload, rounds, folder))
+            except (RuntimeError, OSError, subprocess.CalledProcessError) as e:
+                failures.append(f"{workload.name}: {e}")
+        if sys.stderr.isatty():
+            print("\r".ljust(40) + "\r", end="", file=sys.stderr)
+    cpu = [r for r in results if r["cpu"]]
+    if options.json:
+        print(json.dumps({"machine": machine(), "rounds": rounds, "quick": options.quick, "workloads": results,
+                          "geomean": {"record": geomean([r["record_ratio"] for r in cpu]) if cpu else None,
+                                      "replay": geomean([r["replay_ratio"] for r in cpu]) if cpu else None},
+                          "failures": failures}, indent=2))
+    else:
+        print(f"{machine()}; wall time, best of {rounds}; ratios to native" + (" (--quick)" if options.quick else ""))
+        print()
+        show(results, options.markdown)
+    for failure in failures:
+        print(f"bench: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+sys.exit(main())
