@@ -31,7 +31,6 @@ CXX_SOURCE = """
 #include <iostream>
 #include <map>
 #include <memory>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -39,15 +38,14 @@ CXX_SOURCE = """
 struct Item { std::string name; std::vector<int> values; std::map<std::string, double> weights; };
 static std::unordered_map<std::string, std::shared_ptr<Item>> items;
 int main(int argc, char** argv) {
-  std::regex word("([a-z]+)-([0-9]+)");
   for (int i = 0; i < argc; i++) {
-    std::smatch m; std::string s = argv[i];
-    if (std::regex_match(s, m, word)) {
-      auto& item = items[m[1]];
-      if (!item) item = std::make_shared<Item>();
-      item->values.push_back(std::stoi(m[2]));
-      item->weights[m[1]] += 0.5;
-    }
+    std::string s = argv[i];
+    auto dash = s.find('-');
+    if (dash == std::string::npos) continue;
+    auto& item = items[s.substr(0, dash)];
+    if (!item) item = std::make_shared<Item>();
+    item->values.push_back(std::stoi(s.substr(dash + 1)));
+    item->weights[s] += 0.5;
   }
   std::vector<std::pair<std::string, int>> order;
   for (auto& [k, v] : items) order.emplace_back(k, std::accumulate(v->values.begin(), v->values.end(), 0));
@@ -71,7 +69,11 @@ select sum(value) from t a where exists (select 1 from t b where b.id = a.id / 2
 
 PERL = """
 my %h; my $s = 0;
-for my $i (1 .. {n}) {{ my $k = "key" . ($i * 7919 % 5003); $h{{$k}} += $i; $s += length $1 if $k =~ /(\\d+)$/; }}
+for my $i (1 .. {n}) {{
+  my $k = "key" . ($i * 7919 % 5003);
+  $h{{$k}} += $i;
+  $s += length $1 if $k =~ /(\\d+)$/;
+}}
 print $s, " ", scalar(keys %h), "\\n";
 """
 
@@ -97,18 +99,19 @@ def compile_programs(folder):
     for source in sorted(os.listdir(os.path.join(HERE, "programs"))):
         base, extension = os.path.splitext(source)
         compiler = {".c": ["gcc"], ".cc": ["g++", "-std=c++20"]}[extension]
-        subprocess.run(compiler + ["-O2", "-g", os.path.join(HERE, "programs", source), "-o", os.path.join(folder, base), "-lm"],
-                       check=True)
+        path = os.path.join(HERE, "programs", source)
+        subprocess.run(compiler + ["-O2", "-g", path, "-o", os.path.join(folder, base), "-lm"], check=True)
 
 
 def make_text(path, size):
     """Text that compresses about as English does, the same every time."""
-    state, words = 12345, []
+    state = 12345
     with open(path, "w") as f:
         vocabulary = []
         for i in range(4000):
             state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-            vocabulary.append("".join("etaoinshrdlucmfw"[(state >> s) & 15] for s in range(0, 4 * (2 + i % 6), 4)))
+            letters = range(0, 4 * (2 + i % 6), 4)
+            vocabulary.append("".join("etaoinshrdlucmfw"[(state >> s) & 15] for s in letters))
         written = 0
         while written < size:
             line = []
@@ -125,12 +128,14 @@ def workloads(folder, quick):
     here = lambda name: os.path.join(folder, name)
     make_text(here("text"), 12_000_000 // scale)
     make_text(here("text-small"), 3_000_000 // scale)
-    for name, text in (("loop.pl", PERL.format(n=1_500_000 // scale)), ("loop.py", PYTHON.format(n=2_000_000 // scale)),
-                       ("work.sql", SQL.format(rows=200_000 // scale)), ("source.cc", CXX_SOURCE)):
+    files = {"loop.pl": PERL.format(n=1_500_000 // scale), "loop.py": PYTHON.format(n=2_000_000 // scale),
+             "work.sql": SQL.format(rows=200_000 // scale), "source.cc": CXX_SOURCE}
+    for name, text in files.items():
         with open(here(name), "w") as f:
             f.write(text)
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True).stdout.strip()
+    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True)
+    cc1plus = cc1plus.stdout.strip()
     subprocess.run(["g++", "-std=c++20", "-E", here("source.cc"), "-o", here("source.ii")], check=True)
     return [
         Workload("fib(40)", [here("fib"), "36" if quick else "40"], cpu=True),
@@ -142,8 +147,8 @@ def workloads(folder, quick):
         Workload("perl loop", ["perl", here("loop.pl")], cpu=True, needs="perl"),
         Workload("python loop", [python, "-S", here("loop.py")], cpu=True),
         Workload("sqlite", ["sqlite3", ":memory:"], cpu=True, stdin=here("work.sql"), needs="sqlite3"),
-        Workload("cc1plus -O2", [cc1plus, "-quiet", "-std=c++20", "-O2", here("source.ii"), "-o", "/dev/null"], cpu=True,
-                 needs=cc1plus),
+        Workload("cc1plus -O2", [cc1plus, "-quiet", "-std=c++20", "-O2", here("source.ii"), "-o", "/dev/null"],
+                 cpu=True, needs=cc1plus),
         Workload("500k reads", [here("reads"), str(500_000 // scale)]),
         Workload("true", ["/bin/true"]),
     ]
@@ -151,16 +156,17 @@ def workloads(folder, quick):
 
 def run(command, stdin, out):
     """(seconds, peak memory in MB) of one run, output to a file; raises if it fails."""
+    folder = os.path.dirname(out)
+    report = os.path.join(folder, "report")
     with open(stdin or "/dev/null", "rb") as standard_input, open(out, "wb") as output:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdin=standard_input, stdout=output, stderr=subprocess.PIPE)
-        errors = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {errors.decode(errors='replace').strip()[-400:]}")
-    return seconds, usage.ru_maxrss / 1024
+        result = subprocess.run([os.path.join(folder, "measure"), report] + command, stdin=standard_input,
+                                stdout=output, stderr=subprocess.PIPE)
+    if result.returncode != 0:
+        words = result.stderr.decode(errors="replace").strip()[-400:]
+        raise RuntimeError(f"{' '.join(command)} ended with {result.returncode}: {words}")
+    with open(report) as f:
+        seconds, kilobytes, _ = f.read().split()
+    return float(seconds), int(kilobytes) / 1024
 
 
 def same(a, b):
@@ -192,7 +198,8 @@ def measure(workload, rounds, folder):
             raise RuntimeError("the recorded run printed something else than the native one")
         if not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
             raise RuntimeError("the replay printed something else than the recorded run")
-    info = json.loads(subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True).stdout)
+    info = subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True)
+    info = json.loads(info.stdout)
     log = info["log"]
     shutil.rmtree(recording, ignore_errors=True)
     return {
@@ -218,10 +225,12 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
 
 
-COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"), ("record", "{record_ratio:.2f}"), ("replay", "{replay_ratio:.2f}"),
+COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"),
+           ("record", "{record_ratio:.2f}"), ("replay", "{replay_ratio:.2f}"),
            ("record +ms", "{record_ms:.1f}"), ("replay +ms", "{replay_ms:.1f}"), ("M ticks", "{mega_ticks:.1f}"),
-           ("events", "{events}"), ("log B/event", "{bytes_per_event:.1f}"), ("recording KB", "{kilobytes:.0f}"),
-           ("native MB", "{native_mb:.0f}"), ("record MB", "{record_mb:.0f}"), ("replay MB", "{replay_mb:.0f}")]
+           ("events", "{events}"), ("log B/event", "{bytes_per_event:.1f}"),
+           ("recording KB", "{kilobytes:.0f}"), ("native MB", "{native_mb:.0f}"),
+           ("record MB", "{record_mb:.0f}"), ("replay MB", "{replay_mb:.0f}")]
 
 
 def cells(result):
@@ -247,7 +256,8 @@ def show(results, markdown):
         return
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     for row in rows:
-        print("  ".join(text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))).rstrip())
+        padded = [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))]
+        print("  ".join(padded).rstrip())
 
 
 def machine():
@@ -264,7 +274,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a quarter of the work, fewer rounds")
     parser.add_argument("--rounds", type=int, help="runs of each kind (5; 2 with --quick)")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only workloads whose name contains this")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="only workloads whose name contains this")
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument("--markdown", action="store_true", help="a table for docs/benchmarks.md")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
@@ -277,7 +288,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="backstep-bench.") as folder:
         os.environ["BACKSTEP_DIR"] = os.path.join(folder, "library")
         compile_programs(folder)
-        chosen = [w for w in workloads(folder, options.quick) if not options.only or any(o in w.name for o in options.only)]
+        chosen = [w for w in workloads(folder, options.quick)
+                  if not options.only or any(o in w.name for o in options.only)]
         if options.list:
             print("\n".join(w.name for w in chosen))
             return 0
@@ -295,12 +307,12 @@ def main():
             print("\r".ljust(40) + "\r", end="", file=sys.stderr)
     cpu = [r for r in results if r["cpu"]]
     if options.json:
+        mean = {how: geomean([r[how + "_ratio"] for r in cpu]) if cpu else None for how in ("record", "replay")}
         print(json.dumps({"machine": machine(), "rounds": rounds, "quick": options.quick, "workloads": results,
-                          "geomean": {"record": geomean([r["record_ratio"] for r in cpu]) if cpu else None,
-                                      "replay": geomean([r["replay_ratio"] for r in cpu]) if cpu else None},
-                          "failures": failures}, indent=2))
+                          "geomean": mean, "failures": failures}, indent=2))
     else:
-        print(f"{machine()}; wall time, best of {rounds}; ratios to native" + (" (--quick)" if options.quick else ""))
+        quick = " (--quick)" if options.quick else ""
+        print(f"{machine()}; wall time, best of {rounds}; ratios to native{quick}")
         print()
         show(results, options.markdown)
     for failure in failures:

@@ -90,6 +90,7 @@ std::string format_time_iso(int64_t realtime_ns) {
 }
 
 std::string format_point(const ControlPoint& point) {
+  if (point.pc == 0) return fmt::format("@{}", point.tick);  // start of the quantum
   return fmt::format("@{}:{:#x}", point.tick, point.pc);
 }
 

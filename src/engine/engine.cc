@@ -268,6 +268,8 @@ std::optional<Stop> Engine::after_fault() {
       return std::nullopt;
     }
   }
+  // Where the kernel tells the address of the instruction (SIGFPE, SIGILL), it told ours.
+  if (fault.address - layout::kCacheStart < layout::kCacheMax) fault.address = ctx.rip;
   return Stop{Stop::Fault, {}, fault};
 }
 

@@ -70,7 +70,7 @@ Class classify_one_byte(const Insn& in) {
     case 0xc6: case 0xc7: return reg == 7 && in.modrm == 0xf8 ? Class::Forbidden : Class::Plain;
     case 0xca: case 0xcb: return Class::FarRet;
     case 0xcc: case 0xf1: case 0xf4: return Class::Trap;
-    case 0xcd: return Class::Forbidden;
+    case 0xcd: return (in.rel & 0xff) == 0x80 ? Class::Forbidden : Class::Trap;  // 32-bit system calls
     case 0xcf: return Class::Iret;
     case 0xd9: return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnstenv
     case 0xdd: return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnsave
@@ -137,49 +137,31 @@ Insn decode(const uint8_t* code, uint64_t available) {
   unsigned at = 0;
 #define BACKSTEP_NEED(n) \
   if (at + (n) > limit) return in
-  // Legacy prefixes, any order.
+  // Legacy prefixes, any order. A REX counts only directly before the opcode: one before another prefix or
+  // another REX is ignored.
+  uint8_t byte;
   for (;; at++) {
     BACKSTEP_NEED(1);
-    switch (code[at]) {
-      case 0x66: in.opsize = true; continue;
-      case 0x67: in.addrsize = true; continue;
-      case 0xf2: in.repne = true; in.rep = false; continue;
-      case 0xf3: in.rep = true; in.repne = false; continue;
-      case 0xf0: in.lock = true; continue;
-      case 0x2e: case 0x36: case 0x3e: case 0x26: continue;  // ignored in 64-bit mode
-      case 0x64: in.fs = true; in.gs = false; continue;
-      case 0x65: in.gs = true; in.fs = false; continue;
-      default: break;
-    }
-    break;
-  }
-  uint8_t byte = code[at];
-  if ((byte & 0xf0) == 0x40) {
-    // A REX that is not directly before the opcode is ignored; so is one before another REX.
-    in.rex = byte;
-    in.rex_at = static_cast<uint8_t>(at);
-    at++;
-    BACKSTEP_NEED(1);
     byte = code[at];
-    if ((byte & 0xf0) == 0x40 || byte == 0x66 || byte == 0x67 || byte == 0xf2 || byte == 0xf3 || byte == 0xf0 ||
-        byte == 0x2e || byte == 0x36 || byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65) {
-      // Rare and useless: prefix after REX. Decode the rest on its own; its length plus ours.
-      Insn rest = decode(code + at, limit - at);
-      if (rest.cls == Class::Bad) return in;
-      in = rest;
-      in.length = static_cast<uint8_t>(rest.length + at);
-      if (in.opcode_at) in.opcode_at = static_cast<uint8_t>(in.opcode_at + at);
-      if (in.modrm_at) in.modrm_at = static_cast<uint8_t>(in.modrm_at + at);
-      if (in.disp_at) in.disp_at = static_cast<uint8_t>(in.disp_at + at);
-      in.rex_at = static_cast<uint8_t>(in.rex_at + at);
-      for (unsigned i = 0; i < at; i++) {  // prefixes before the ignored REX still count
-        if (code[i] == 0x66) in.opsize = true;
-        if (code[i] == 0x65) in.gs = true;
-        if (code[i] == 0xf3) in.rep = true;
-      }
-      return in;
+    if ((byte & 0xf0) == 0x40) {
+      in.rex = byte;
+      in.rex_at = static_cast<uint8_t>(at);
+      continue;
     }
+    switch (byte) {
+      case 0x66: in.opsize = true; break;
+      case 0x67: in.addrsize = true; break;
+      case 0xf2: in.repne = true; in.rep = false; break;
+      case 0xf3: in.rep = true; in.repne = false; break;
+      case 0xf0: in.lock = true; break;
+      case 0x2e: case 0x36: case 0x3e: case 0x26: break;  // ignored in 64-bit mode
+      case 0x64: in.fs = true; in.gs = false; break;
+      case 0x65: in.gs = true; in.fs = false; break;
+      default: goto opcode;
+    }
+    in.rex = 0;
   }
+opcode:
 
   uint8_t shape;
   bool vector = false;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -56,6 +57,26 @@ void set_kind(uint64_t fd, uint8_t kind) {
 }
 uint8_t kind_of(uint64_t fd) { return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0; }
 
+// Takes our descriptors out of a listing of /proc/self/fd.
+int64_t hide_our_fds(uint64_t buffer, int64_t size) {
+  auto* bytes = reinterpret_cast<char*>(buffer);
+  int64_t kept = 0;
+  for (int64_t at = 0; at < size;) {
+    uint16_t length;
+    std::memcpy(&length, bytes + at + 16, 2);
+    const char* name = bytes + at + 19;
+    char* end = nullptr;
+    long fd = std::strtol(name, &end, 10);
+    bool ours = *name && end && *end == 0 && is_our_fd(static_cast<uint64_t>(fd));
+    if (!ours) {
+      if (kept != at) std::memmove(bytes + kept, bytes + at, length);
+      kept += length;
+    }
+    at += length;
+  }
+  return kept;
+}
+
 // "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
 std::optional<std::string> own_proc_file(const std::string& path) {
   for (std::string prefix : {std::string("/proc/self/"), std::string("/proc/thread-self/"),
@@ -67,7 +88,7 @@ std::optional<std::string> own_proc_file(const std::string& path) {
 }  // namespace
 
 void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, bool buffers) {
-  uint8_t flags = row.traits & kOutput ? kind_of(args[0]) : 0;
+  uint8_t flags = row.traits & kOutput ? kind_of(args[0]) & 3 : 0;
   while (log_.active() && !log_syscall(row, nr, args, result, flags, buffers))
     if (!log_.reserve(bs_record.needed)) break;
 }
@@ -93,6 +114,8 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
     }
   }
   execute_plain(row, nr, args);
+  if (nr == SYS_getdents64 && (kind_of(args[0]) & kFdFolder) && bs_record.result > 0)
+    bs_record.result = hide_our_fds(args[1], bs_record.result);
   return bs_record.result;
 }
 
@@ -224,7 +247,16 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_remap_file_pages:
       note_once(fmt::format("{} was answered with ENOSYS (shared memory is not recorded yet)", row.name));
       return logged(-ENOSYS);
-    default:  // kill and its relatives, futex, …: the table knows their arguments
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill: {
+      auto pid = static_cast<int>(args[0]);
+      uint64_t signo = nr == SYS_tgkill ? args[2] : args[1];
+      if (signo == SIGKILL && (pid == getpid() || pid == 0)) die(SIGKILL, context().rip - 2);
+      result = execute(row, nr, args);
+      return logged(result, true);
+    }
+    default:  // their relatives, futex, …: the table knows their arguments
       result = execute(row, nr, args);
       return logged(result, true);
   }
@@ -324,7 +356,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
       }
     } catch (const Error& e) {
-      note_once(fmt::format("the contents of {} could not be kept: {}", r.name, e.what()));
+      log_.stop(e.what());  // without the contents nothing behind this point can be replayed
     }
     if (writable_share) {
       shared_.emplace(r.dev, r.inode);
@@ -424,7 +456,8 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   } else {
     result = execute(row, nr, args);
   }
-  if (result >= 0) set_kind(static_cast<uint64_t>(result), 0);
+  bool fd_folder = own && (own->starts_with("fd") && own->find('/', own->starts_with("fdinfo") ? 7 : 3) == std::string::npos);
+  if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : 0);
   log_call(row, nr, args, result);
   if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2)) log_file_change(nr, args, result);
   return result;

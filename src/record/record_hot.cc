@@ -2,6 +2,8 @@
 // kernel's own time for a small read.
 #include "record/record_hot.h"
 
+#include <ucontext.h>
+
 #include "engine/cache.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
@@ -100,7 +102,7 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   if (row.traits & kMovesBytes) {
     // Replay has no bytes for these. Programs fall back to read and write.
     for (int i = 0; i < row.argc; i++)
-      if (row.args[i].kind == Arg::Fd && args[i] < kTrackedFds && s.fd_kind[args[i]]) {
+      if (row.args[i].kind == Arg::Fd && args[i] < kTrackedFds && (s.fd_kind[args[i]] & 3)) {
         s.result = kEinval;
         return;
       }
@@ -206,12 +208,13 @@ bool record_syscall_hot(Context& ctx) {
   const Syscall& row = syscall_row(nr);
   if (row.how != How::Plain || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
   if (s.shared_files && changes_files(nr)) return false;
+  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder)) return false;  // getdents64
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   execute_plain(row, nr, args);
   s.executed = true;
   uint8_t flags = 0;
-  if ((row.traits & kOutput) && args[0] < kTrackedFds) flags = s.fd_kind[args[0]];
+  if ((row.traits & kOutput) && args[0] < kTrackedFds) flags = s.fd_kind[args[0]] & 3;
   if (!log_syscall(row, nr, args, s.result, flags, true)) {
     s.logged = false;
     return false;
@@ -239,12 +242,20 @@ bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
   return true;
 }
 
-bool record_signal_hot(int signo, void* info, void*, bool in_guest) {
+// One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this one is
+// delivered. Those that kill come through.
+bool record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
   HotState& s = bs_record;
   if (s.pending_count < kPendingSignals) {
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;
   }
+  constexpr uint64_t kFaults = 1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
+  auto* uc = static_cast<ucontext_t*>(frame);
+  uint64_t mask;
+  __builtin_memcpy(&mask, &uc->uc_sigmask, 8);
+  mask |= ~(s.fatal_mask | kFaults);
+  __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
   return in_guest && (s.fatal_mask >> (signo - 1) & 1);
 }
 

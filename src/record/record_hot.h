@@ -14,6 +14,7 @@ namespace backstep::recorder {
 
 inline constexpr int kTrackedFds = 4096;
 inline constexpr unsigned kPendingSignals = 64;
+inline constexpr uint8_t kFdFolder = 0x80;  // fd_kind: a listing of our own descriptors (/proc/self/fd)
 
 struct HotState {
   recording::Appender* log;

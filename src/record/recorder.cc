@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 
 #include "base/error.h"
 #include "engine/host_ops.h"
@@ -91,6 +93,8 @@ void Recorder::load() {
     throw Error("cannot get random bytes for the program's start: " + errno_text(errno));
   start_ = load_program(start, *this);
   manifest_.exe = start_.exe;
+  inherit_signals();
+  prctl(PR_SET_NAME, std::filesystem::path(options_.command[0]).filename().c_str());
   manifest_.save(recording_.manifest_path());
 
   Context& ctx = context();
@@ -104,9 +108,17 @@ void Recorder::load() {
   for (uint64_t r : ctx.gpr) at = recording::put_varint(at, r);
   at = recording::put_varint(at, ctx.rip);
   at = recording::put_varint(at, ctx.rflags);
+  uint64_t ignored = 0;
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (process_.actions[signo].handler == 1) ignored |= 1ull << (signo - 1);
+  at = recording::put_varint(at, ignored);
+  at = recording::put_varint(at, process_.signals.mask);
   log.commit(at);
-  if (start_.lost_privilege)
-    note_once("the program file is setuid, setgid or has capabilities; it was recorded without these privileges");
+  if (start_.lost_privilege) {
+    const std::string note = "the program file is setuid, setgid or has capabilities; it runs without these privileges";
+    say(note);
+    note_once(note);
+  }
 }
 
 void Recorder::map(const Region& region, int fd) {
@@ -135,7 +147,9 @@ void Recorder::log_memory(uint64_t addr, uint64_t size) {
 
 void Recorder::run() {
   started_ns_ = monotonic_ns();
-  inherit_signals();
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
+  set_real_mask();
   Context& ctx = context();
   for (;;) {
     engine::Stop stop = process_.engine().run();
@@ -273,6 +287,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     switch (fate_of(process_.actions[signo], signo)) {
       case Fate::Ignore:
       case Fate::StopProcess:
+        set_real_mask();
         continue;
       case Fate::Die:
         die(signo, ctx.rip, true);
@@ -292,23 +307,18 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;
     if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);
-    set_real_mask();
     set_real_action(signo);  // SA_RESETHAND
+    set_real_mask();         // the next one may come now
   }
 }
 
 void Recorder::inherit_signals() {
   for (int signo = 1; signo <= kSignals; signo++) {
-    if (signo == SIGKILL || signo == SIGSTOP) continue;
     KernelSigaction current{};
     syscall(SYS_rt_sigaction, signo, nullptr, &current, 8);
     if (!is_synchronous(signo) && current.handler == 1) process_.actions[signo].handler = 1;
-    set_real_action(signo);
   }
-  uint64_t mask = 0;
-  syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, 8);
-  process_.signals.mask = mask;
-  set_real_mask();
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &process_.signals.mask, 8);
 }
 
 // What the kernel does with a signal before it is ours: ignored and stopping ones are left to it.

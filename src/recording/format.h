@@ -17,7 +17,7 @@
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
-//   Start     18 * v (16 registers, rip, rflags)
+//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n)
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
 //   End       v tick-delta, v pc, u8 how (EndKind), z status                    last event of a complete log

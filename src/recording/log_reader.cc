@@ -214,7 +214,7 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       break;
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());
-      return c.ok && e.values.size() == 18;
+      return c.ok && e.values.size() == 20;
     case EventKind::Checksum:
       place();
       e.digest = c.u32();

@@ -127,14 +127,20 @@ bool LogWriter::reserve(uint64_t bytes) {
   Appender full = appender_;
   if (!open_chunk(bytes)) {
     appender_ = full;
-    appender_.end += kEndReserve;
-    write_end(EndKind::Stopped, 0, appender_.tick, 0, 0);
-    close_chunk();
+    stop(stopped_);
     return false;
   }
   // Close the chunk before; its space up to the next one stays in the file.
   munmap(full.chunk, full.chunk->capacity);
   return true;
+}
+
+void LogWriter::stop(const std::string& reason) {
+  stopped_ = reason;
+  if (!appender_.chunk) return;
+  appender_.end += kEndReserve;
+  write_end(EndKind::Stopped, 0, appender_.tick, 0, 0);
+  close_chunk();
 }
 
 void LogWriter::note(const std::string& text) {

@@ -65,6 +65,8 @@ class LogWriter {
   bool reserve(uint64_t bytes);
   void note(const std::string& text);
   void end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags = 0);
+  // Ends the recording early (Stopped), for `reason`; the program runs on.
+  void stop(const std::string& reason);
   // The recording goes on elsewhere (fork child): forget the mapping without touching the file.
   void abandon();
   int fd() const { return fd_; }

@@ -155,6 +155,9 @@ void Replayer::prepare() {
         for (int i = 0; i < 16; i++) ctx.gpr[i] = e.values[static_cast<size_t>(i)];
         ctx.rip = e.values[16];
         ctx.rflags = e.values[17];
+        for (int signo = 1; signo <= kSignals; signo++)
+          if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
+        process_.signals.mask = e.values[19];
         return;
       }
       default:
@@ -247,6 +250,9 @@ void Replayer::on_syscall() {
   }
   if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec) return end(e);
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
+  if (e.kind == EventKind::End && e.end == EndKind::Signal && e.result == SIGKILL && e.pc == ctx.rip - 2 &&
+      e.tick == ctx.tick)
+    return end(e);
   std::string now = fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2));
   if (e.kind != EventKind::Syscall || e.nr != recording::logged_number(nr) || e.tick != ctx.tick || e.pc != ctx.rip - 2)
     diverged(e, event_text(e), now);

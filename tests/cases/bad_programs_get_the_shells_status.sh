@@ -23,7 +23,7 @@ chmod +x empty
 head -c 5000 /dev/urandom >garbage
 chmod +x garbage
 refused 126 'ELF|format|neither' ./garbage
-head -c 40 "$P/hello" >cut
+head -c 40 "$P/hello" >./cut
 chmod +x cut
 refused 126 'ELF|format|cut|damaged|short' ./cut
 # A program header table that lies.

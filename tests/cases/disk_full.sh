@@ -3,7 +3,7 @@
 # that point, says so, and replays up to it.
 source "$(dirname "$0")/lib.bash"
 mkdir small
-mount -t tmpfs -o size=6M none small 2>/dev/null || skip "cannot mount a small file system (needs root)"
+mount -t tmpfs -o size=32M none small 2>/dev/null || skip "cannot mount a small file system (needs root)"
 unmount() {
   cd /
   umount "$T/small" 2>/dev/null || umount -l "$T/small"

@@ -15,7 +15,8 @@ for delay in 0.3 0.6 1.0; do
   sleep $delay
   kill -9 $pid
   wait $pid 2>/dev/null || true
-  honest "killed-$delay" "recorder killed after $delay s"
+  expect 0 "$BACKSTEP" replay --autopilot "killed-$delay"
+  says 'recorder was ended'
   # All that the program wrote is in the log, or all but the very last write.
   "$PYTHON" - recorded out <<'PY' || fail "the output before the kill is not what is replayed"
 import sys

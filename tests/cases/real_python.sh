@@ -8,7 +8,7 @@ import collections, json, math, os, random, re, sys, time, zlib
 print(sorted({"a", "b", "c", "d"}), list({"x", "y", "z", "w"}), hash("text"))
 print(time.time(), os.getpid(), random.random(), os.urandom(4).hex())
 counts = collections.Counter(re.findall(r"\w+", open(__file__).read()))
-print(json.dumps(counts.most_common(5)), len(str(math.factorial(2000))), zlib.crc32(b"x" * 100000))
+print(json.dumps(counts.most_common(5)), len(str(math.factorial(1000))), zlib.crc32(b"x" * 100000))
 try:
     1 / 0
 except ZeroDivisionError as e:

@@ -18,7 +18,7 @@ PY
 seq 1 1000 >input
 run() {
   (
-    cd /usr
+    cd /usr || exit
     umask 027
     ulimit -n 300 -s 4096
     trap '' USR1 PIPE

@@ -34,8 +34,8 @@ print(os.isatty(0), os.isatty(1), os.get_terminal_size() is not None, os.ttyname
 mode = termios.tcgetattr(0)
 mode[3] &= ~termios.ECHO
 termios.tcsetattr(0, termios.TCSANOW, mode)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(20)
     print("slept on")
 except KeyboardInterrupt:

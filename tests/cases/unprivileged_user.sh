@@ -11,7 +11,7 @@ mkdir home
 chown 65534:65534 home
 export HOME=$T/home
 as_nobody true || skip "setpriv does not work here"
-cd home
+cd home || exit
 for name in hello exceptions sig_barrier smc_rwx sys_info; do
   got=0
   BACKSTEP_DIR=$T/home/lib as_nobody "$T/backstep" record -q -o "$T/home/$name.rec" -- "$T/programs/$name" >"$T/out" 2>"$T/err" || got=$?
@@ -20,7 +20,7 @@ for name in hello exceptions sig_barrier smc_rwx sys_info; do
     { cat "$T/err2"; fail "replay of $name as nobody"; }
   same "$T/out" "$T/out2" "other output"
 done
-cd "$T"
+cd "$T" || exit
 record_replay root "$P/hello"
 chmod -R a+rX "$T/root" "$BACKSTEP_DIR"
 as_nobody "$T/backstep" replay --autopilot "$T/root" >out2 2>err2 || { cat err2; fail "nobody cannot replay what root recorded"; }

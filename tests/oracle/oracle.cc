@@ -96,7 +96,8 @@ class Stepper {
       steps_++;
       next = registers();
       uint64_t now = next.rip;
-      // Only int3 and system calls (raise, kill) can make a SIGTRAP that is not ours: asking each time is slow.
+      // Only int3 and system calls (raise, kill) can make a SIGTRAP that is not ours: asking each time is
+      // slow.
       bool may_trap = transfer.kind == Transfer::Syscall || transfer.kind == Transfer::Trap;
       if (stop_signal() == SIGTRAP && !(may_trap && own_trap())) {
         // With a signal to deliver, the stop is at the handler's first instruction: nothing was executed.
@@ -166,9 +167,11 @@ class Stepper {
     }
     ZydisDecodedInstruction insn;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder_, bytes, static_cast<size_t>(n), &insn, operands))) return {};
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder_, bytes, static_cast<size_t>(n), &insn, operands)))
+      return {};
     if (insn.mnemonic == ZYDIS_MNEMONIC_SYSCALL) return {Transfer::Syscall, 0};
-    if (insn.mnemonic == ZYDIS_MNEMONIC_INT3 || insn.mnemonic == ZYDIS_MNEMONIC_INT1) return {Transfer::Trap, 0};
+    if (insn.mnemonic == ZYDIS_MNEMONIC_INT3 || insn.mnemonic == ZYDIS_MNEMONIC_INT1)
+      return {Transfer::Trap, 0};
     switch (insn.meta.category) {
       case ZYDIS_CATEGORY_CALL:
       case ZYDIS_CATEGORY_RET:
@@ -199,18 +202,25 @@ Options parse(int argc, char** argv) {
       i++;
       break;
     }
-    if (!std::strcmp(argv[i], "--markers")) options.markers = true;
-    else if (!std::strcmp(argv[i], "--syscalls")) options.syscalls = true;
-    else if (!std::strcmp(argv[i], "--signals")) options.signals = true;
-    else if (!std::strcmp(argv[i], "--output")) options.output = true;
-    else if (!std::strcmp(argv[i], "--sample") && i + 1 < argc) options.sample = std::strtoull(argv[++i], nullptr, 0);
+    if (!std::strcmp(argv[i], "--markers"))
+      options.markers = true;
+    else if (!std::strcmp(argv[i], "--syscalls"))
+      options.syscalls = true;
+    else if (!std::strcmp(argv[i], "--signals"))
+      options.signals = true;
+    else if (!std::strcmp(argv[i], "--output"))
+      options.output = true;
+    else if (!std::strcmp(argv[i], "--sample") && i + 1 < argc)
+      options.sample = std::strtoull(argv[++i], nullptr, 0);
     else {
       std::fprintf(stderr, "oracle: unknown option %s\n", argv[i]);
       std::exit(2);
     }
   }
   if (i >= argc) {
-    std::fprintf(stderr, "usage: oracle [--markers] [--syscalls] [--signals] [--sample N] [--output] [--] PROGRAM [ARG...]\n");
+    std::fprintf(
+        stderr,
+        "usage: oracle [--markers] [--syscalls] [--signals] [--sample N] [--output] [--] PROGRAM [ARG...]\n");
     std::exit(2);
   }
   options.command = argv + i;
@@ -245,7 +255,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "oracle: cannot start %s\n", options.command[0]);
     return 2;
   }
-  if (ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) fail("PTRACE_SETOPTIONS");
+  if (ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0)
+    fail("PTRACE_SETOPTIONS");
   Stepper stepper(pid, options);
   if (options.markers && !stepper.run_to_marker()) {
     std::fprintf(stderr, "oracle: the program never executed system call 9999\n");

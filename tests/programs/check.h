@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(x)                                                                                \
-  do {                                                                                          \
-    if (!(x)) {                                                                                 \
+#define CHECK(x)                                                                                       \
+  do {                                                                                                 \
+    if (!(x)) {                                                                                        \
       fprintf(stderr, "%s:%d: failed: %s (errno %s)\n", __FILE_NAME__, __LINE__, #x, strerror(errno)); \
-      exit(1);                                                                                  \
-    }                                                                                           \
+      exit(1);                                                                                         \
+    }                                                                                                  \
   } while (0)
 
 // A small deterministic generator: tests need numbers, not randomness.

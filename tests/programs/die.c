@@ -30,11 +30,13 @@ int main(int argc, char** argv) {
   if (!strcmp(how, "no-exec")) ((void (*)(void))no_exec)();
   if (!strcmp(how, "non-canonical")) *(volatile int*)0x8000deadbeef0000 = 1;
   if (!strcmp(how, "non-canonical-call")) ((void (*)(void))0x8000deadbeef0000)();
-  if (!strcmp(how, "non-canonical-ret")) __asm__ volatile("movabs $0x8000deadbeef0000, %%rax; push %%rax; ret" ::: "rax", "memory");
+  if (!strcmp(how, "non-canonical-ret"))
+    __asm__ volatile("movabs $0x8000deadbeef0000, %%rax; push %%rax; ret" ::: "rax", "memory");
   if (!strcmp(how, "read-only")) *(volatile char*)"constant" = 1;
   if (!strcmp(how, "stack-overflow")) return recurse("x");
   if (!strcmp(how, "divide")) return 7 / zero;
-  if (!strcmp(how, "divide-overflow")) __asm__ volatile("mov $0x80000000, %%eax; cdq; mov $-1, %%ecx; idiv %%ecx" ::: "rax", "rcx", "rdx");
+  if (!strcmp(how, "divide-overflow"))
+    __asm__ volatile("mov $0x80000000, %%eax; cdq; mov $-1, %%ecx; idiv %%ecx" ::: "rax", "rcx", "rdx");
   if (!strcmp(how, "ud2")) __asm__ volatile("ud2");
   if (!strcmp(how, "bad-opcode")) __asm__ volatile(".byte 0x06");
   if (!strcmp(how, "lock-prefix")) __asm__ volatile(".byte 0xf0, 0x89, 0xc8");
@@ -60,7 +62,8 @@ int main(int argc, char** argv) {
   }
   if (!strcmp(how, "alignment-check")) {
     static _Alignas(16) char buffer[64];
-    __asm__ volatile("pushfq; orl $0x40000, (%%rsp); popfq; mov 1(%0), %%eax" ::"r"(buffer) : "rax", "cc", "memory");
+    __asm__ volatile("pushfq; orl $0x40000, (%%rsp); popfq; mov 1(%0), %%eax" ::"r"(buffer)
+                     : "rax", "cc", "memory");
   }
   if (!strcmp(how, "bus")) {
     int fd = open("bus.dat", O_CREAT | O_TRUNC | O_RDWR, 0600);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_text(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
+static int by_text(const void* a, const void* b) {
+  return strcmp(*(char* const*)a, *(char* const*)b);
+}
 
 int main(int argc, char** argv) {
   enum { kWords = 200 };

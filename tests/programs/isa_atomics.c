@@ -10,13 +10,22 @@ int main(void) {
   _Alignas(16) unsigned __int128 cell = value;
   unsigned char hit;
   uint64_t low = 0x2222, high = 0x1111;
-  __asm__ volatile("lock cmpxchg16b %0; setz %1" : "+m"(cell), "=q"(hit), "+a"(low), "+d"(high) : "b"(5ul), "c"(6ul) : "cc");
+  __asm__ volatile("lock cmpxchg16b %0; setz %1"
+                   : "+m"(cell), "=q"(hit), "+a"(low), "+d"(high)
+                   : "b"(5ul), "c"(6ul)
+                   : "cc");
   CHECK(hit && (uint64_t)cell == 5 && (uint64_t)(cell >> 64) == 6);
-  __asm__ volatile("lock cmpxchg16b %0; setz %1" : "+m"(cell), "=q"(hit), "+a"(low), "+d"(high) : "b"(7ul), "c"(8ul) : "cc");
+  __asm__ volatile("lock cmpxchg16b %0; setz %1"
+                   : "+m"(cell), "=q"(hit), "+a"(low), "+d"(high)
+                   : "b"(7ul), "c"(8ul)
+                   : "cc");
   CHECK(!hit && low == 5 && high == 6);
   uint64_t small = 0xaaaaaaaabbbbbbbb;
   uint32_t eax = 0xbbbbbbbb, edx = 0xaaaaaaaa;
-  __asm__ volatile("cmpxchg8b %0; setz %1" : "+m"(small), "=q"(hit), "+a"(eax), "+d"(edx) : "b"(1), "c"(2) : "cc");
+  __asm__ volatile("cmpxchg8b %0; setz %1"
+                   : "+m"(small), "=q"(hit), "+a"(eax), "+d"(edx)
+                   : "b"(1), "c"(2)
+                   : "cc");
   CHECK(hit && small == 0x200000001);
 
   uint64_t sum = 0, counter = 0;

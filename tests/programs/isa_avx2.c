@@ -6,7 +6,9 @@
 
 #include "check.h"
 
-static __attribute__((noinline)) int busy(int n) { return n < 2 ? n : busy(n - 1) + busy(n - 2); }
+static __attribute__((noinline)) int busy(int n) {
+  return n < 2 ? n : busy(n - 1) + busy(n - 2);
+}
 
 int main(void) {
   int32_t table[64], index[8] = {3, 60, 7, 7, 0, 33, 12, 63}, out[8];
@@ -14,7 +16,8 @@ int main(void) {
   __m256i gathered = _mm256_i32gather_epi32(table, _mm256_loadu_si256((void*)index), 4);
   _mm256_storeu_si256((void*)out, gathered);
   for (int i = 0; i < 8; i++) CHECK(out[i] == table[index[i]]);
-  _mm256_storeu_si256((void*)out, _mm256_permutevar8x32_epi32(gathered, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
+  _mm256_storeu_si256((void*)out,
+                      _mm256_permutevar8x32_epi32(gathered, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
   for (int i = 0; i < 8; i++) CHECK(out[i] == table[index[7 - i]]);
   __m256i mask = _mm256_setr_epi32(-1, 0, -1, 0, 0, 0, 0, -1);
   memset(out, 0, sizeof out);

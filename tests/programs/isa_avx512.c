@@ -10,13 +10,15 @@
 static uint64_t before[32 * 8], after[32 * 8];
 
 #define LOW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define HIGH(X) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define HIGH(X) \
+  X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
 #define LOAD(n) "vmovdqu64 " #n "*64(%[in]), %%zmm" #n "\n"
 #define STORE(n) "vmovdqu64 %%zmm" #n ", " #n "*64(%[out])\n"
-#define CLOBBERS                                                                                             \
-  "memory", "rax", "rcx", "rdx", "r11", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
-      "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
-      "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31"
+#define CLOBBERS                                                                                         \
+  "memory", "rax", "rcx", "rdx", "r11", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",    \
+      "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17",    \
+      "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", \
+      "xmm29", "xmm30", "xmm31"
 
 int main(void) {
   for (int i = 0; i < 256; i++) before[i] = next_number();
@@ -34,7 +36,8 @@ int main(void) {
   uint64_t rounds = 0;
   __asm__ volatile(
       "mov $1, %%eax\n vmovq %%rax, %%xmm30\n vpxorq %%xmm31, %%xmm31, %%xmm31\n"
-      "1: vpaddq %%xmm30, %%xmm31, %%xmm31\n vmovq %%xmm31, %%rcx\n inc %[rounds]\n cmp $12345, %%rcx\n jb 1b\n"
+      "1: vpaddq %%xmm30, %%xmm31, %%xmm31\n vmovq %%xmm31, %%rcx\n inc %[rounds]\n cmp $12345, %%rcx\n jb "
+      "1b\n"
       "vmovq %%xmm31, %[rounds]\n"
       : [rounds] "+r"(rounds)
       :
@@ -61,7 +64,8 @@ int main(void) {
   // Embedded broadcast and compressed displacement, RIP-relative memory operand, scatter and compress.
   static const uint64_t constant = 0x0101010101010101;
   __asm__ volatile(
-      "vmovdqu64 (%[in]), %%zmm31\n vpaddq %[constant]%{1to8%}, %%zmm31, %%zmm31\n vmovdqu64 %%zmm31, (%[out])\n"
+      "vmovdqu64 (%[in]), %%zmm31\n vpaddq %[constant]%{1to8%}, %%zmm31, %%zmm31\n vmovdqu64 %%zmm31, "
+      "(%[out])\n"
       :
       : [in] "r"(before), [out] "r"(after), [constant] "m"(constant)
       : CLOBBERS);
@@ -72,7 +76,8 @@ int main(void) {
   _mm512_mask_compressstoreu_epi64(after + 100, 0xa1, a);
   CHECK(after[100] == before[0] && after[101] == before[5] && after[102] == before[7] && after[103] == 0);
   CHECK(_mm512_reduce_add_epi64(_mm512_set1_epi64(5)) == 40);
-  __m512 rounded = _mm512_add_round_ps(_mm512_set1_ps(1), _mm512_set1_ps(1e-10f), _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+  __m512 rounded = _mm512_add_round_ps(_mm512_set1_ps(1), _mm512_set1_ps(1e-10f),
+                                       _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
   CHECK(_mm512_cvtss_f32(rounded) > 1);
 
   // A fault on a vector access after register 31 was used would show a torn state: see isa_avx512_signal.c.

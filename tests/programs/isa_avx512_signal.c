@@ -20,7 +20,8 @@ static void on_fault(int signo, siginfo_t* info, void* context) {
   CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
 }
 
-#define HIGH(X) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define HIGH(X) \
+  X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
 #define LOAD(n) "vmovdqu64 (" #n "-16)*64(%[in]), %%zmm" #n "\n"
 #define STORE(n) "vmovdqu64 %%zmm" #n ", (" #n "-16)*64(%[out])\n"
 
@@ -31,11 +32,13 @@ int main(void) {
   CHECK(page != MAP_FAILED);
   for (int i = 0; i < 128; i++) before[i] = next_number();
   unsigned mask = 0;
-  __asm__ volatile(HIGH(LOAD) "mov $0x1234, %%eax\n kmovw %%eax, %%k3\n movb $7, (%[page])\n kmovw %%k3, %[mask]\n" HIGH(STORE)
-                   : [mask] "=&r"(mask)
-                   : [in] "r"(before), [out] "r"(after), [page] "r"(page)
-                   : "memory", "rax", "k3", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
-                     "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");
+  __asm__ volatile(
+      HIGH(LOAD) "mov $0x1234, %%eax\n kmovw %%eax, %%k3\n movb $7, (%[page])\n kmovw %%k3, %[mask]\n" HIGH(
+          STORE)
+      : [mask] "=&r"(mask)
+      : [in] "r"(before), [out] "r"(after), [page] "r"(page)
+      : "memory", "rax", "k3", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
+        "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");
   CHECK(memcmp(before, after, sizeof before) == 0 && mask == 0x1234 && *page == 7);
   printf("avx512 survives a handler\n");
 }

@@ -17,7 +17,8 @@ int main(void) {
   for (int i = 0; i < 500; i++) {
     uint64_t a = next_number(), b = next_number();
     CHECK(_pdep_u64(a, b) == slow_pdep(a, b));
-    CHECK(_pext_u64(slow_pdep(a, b), b) == (a & (_mm_popcnt_u64(b) == 64 ? ~0ul : (1ul << _mm_popcnt_u64(b)) - 1)));
+    CHECK(_pext_u64(slow_pdep(a, b), b) ==
+          (a & (_mm_popcnt_u64(b) == 64 ? ~0ul : (1ul << _mm_popcnt_u64(b)) - 1)));
     CHECK(_andn_u64(a, b) == (~a & b) && _blsr_u64(a) == (a & (a - 1)) && _blsi_u64(a) == (a & -a));
     CHECK(_bextr_u64(a, 7, 13) == (a >> 7 & 0x1fff) && _bzhi_u64(a, 20) == (a & 0xfffff));
     unsigned long long high, low = _mulx_u64(a, b, &high);
@@ -51,14 +52,18 @@ int main(void) {
   // bts with a register index reaches far outside its operand, negative indexes too.
   uint64_t bits[8] = {0};
   int64_t indexes[3] = {200, -100, 0};
-  for (int i = 0; i < 3; i++) __asm__ volatile("btsq %1, (%0)" ::"r"(bits + 4), "r"(indexes[i]) : "cc", "memory");
+  for (int i = 0; i < 3; i++)
+    __asm__ volatile("btsq %1, (%0)" ::"r"(bits + 4), "r"(indexes[i]) : "cc", "memory");
   CHECK(bits[7] == 1ul << 8 && bits[2] == 1ul << 28 && bits[4] == 1);
   unsigned char was;
   __asm__ volatile("lock btcq %2, (%1); setc %0" : "=q"(was) : "r"(bits + 4), "r"(200l) : "cc", "memory");
   CHECK(was == 1 && bits[7] == 0);
 
   uint8_t quotient, remainder;
-  __asm__("divb %2; mov %%ah, %1" : "=&a"(quotient), "=q"(remainder) : "q"((uint8_t)7), "0"((uint16_t)1000) : "cc");
+  __asm__("divb %2; mov %%ah, %1"
+          : "=&a"(quotient), "=q"(remainder)
+          : "q"((uint8_t)7), "0"((uint16_t)1000)
+          : "cc");
   CHECK(quotient == 142 && remainder == 6);
   uint64_t high, low;
   __asm__("divq %4" : "=a"(low), "=d"(high) : "0"(0x123456789abcdef0), "1"(0x1ul), "r"(0x200000001ul) : "cc");

@@ -18,7 +18,8 @@ int main(void) {
 
   uint64_t depth, frame_ok;
   __asm__ volatile(
-      "mov %%rsp, %%rcx; push %%rbp; mov %%rsp, %%rbp; mov %%rsp, %%rdx; enter $32, $3; mov %%rdx, %0; sub %%rsp, %0;"
+      "mov %%rsp, %%rcx; push %%rbp; mov %%rsp, %%rbp; mov %%rsp, %%rdx; enter $32, $3; mov %%rdx, %0; sub "
+      "%%rsp, %0;"
       "mov %%rbp, %%rax; sub -24(%%rbp), %%rax; mov %%rax, %1; leave; leave; sub %%rsp, %%rcx; add %%rcx, %1"
       : "=&r"(depth), "=&r"(frame_ok)
       :
@@ -29,14 +30,17 @@ int main(void) {
   const uint64_t may[] = {0x001, 0x004, 0x010, 0x040, 0x080, 0x800, 0x400, 0x200000};
   for (unsigned i = 0; i < sizeof may / sizeof *may; i++) {
     uint64_t got;
-    __asm__ volatile("lea -256(%%rsp), %%rsp; pushfq; mov (%%rsp), %%rax; or %1, %%rax; push %%rax; popfq; pushfq; pop %0; popfq; lea 256(%%rsp), %%rsp"
-                     : "=&r"(got)
-                     : "r"(may[i])
-                     : "rax", "cc", "memory");
+    __asm__ volatile(
+        "lea -256(%%rsp), %%rsp; pushfq; mov (%%rsp), %%rax; or %1, %%rax; push %%rax; popfq; pushfq; pop "
+        "%0; popfq; lea 256(%%rsp), %%rsp"
+        : "=&r"(got)
+        : "r"(may[i])
+        : "rax", "cc", "memory");
     CHECK((got & may[i]) == may[i] && (got & 0x202) == 0x202);
   }
   uint16_t pushed16;
-  __asm__ volatile("lea -256(%%rsp), %%rsp; stc; pushfw; popw %0; lea 256(%%rsp), %%rsp" : "=r"(pushed16)::"cc", "memory");
+  __asm__ volatile("lea -256(%%rsp), %%rsp; stc; pushfw; popw %0; lea 256(%%rsp), %%rsp"
+                   : "=r"(pushed16)::"cc", "memory");
   CHECK(pushed16 & 1);
   uint64_t ah;
   __asm__("mov $0xd500, %%eax; sahf; mov $0, %%eax; lahf" : "=a"(ah)::"cc");
@@ -51,7 +55,7 @@ int main(void) {
   uint64_t cell[2] = {0x55, 0};
   __asm__ volatile(
       "lea -256(%%rsp), %%rsp\n push $-2\n popq 8(%[cell])\n pushq (%[cell])\n pop %[p]\n"
-      "push %%rsp\n pop %[t]\n sub %%rsp, %[t]\n"                     // push rsp pushes the old value
+      "push %%rsp\n pop %[t]\n sub %%rsp, %[t]\n"  // push rsp pushes the old value
       "mov %%rsp, %%rcx\n push %%rcx\n pop %%rsp\n sub %%rsp, %%rcx\n add %%rcx, %[t]\n"
       "pushq $0x1234\n pushq (%%rsp)\n popq (%%rsp)\n pop %%rcx\n sub $0x1234, %%rcx\n add %%rcx, %[t]\n"
       "pushw $7\n popw %%cx\n movzwl %%cx, %%ecx\n sub $7, %%rcx\n add %%rcx, %[t]\n"
@@ -75,8 +79,9 @@ int main(void) {
       "mov %%rsp, %%rcx\n mov %%ss, %%eax\n push %%rax\n push %%rcx\n pushfq\n mov %%cs, %%eax\n push %%rax\n"
       "lea 6f(%%rip), %%rax\n push %%rax\n iretq\n ud2\n"
       "6: addq $10000, %0\n sub %%rsp, %%rcx\n add %%rcx, %0\n"
-      "lea 7f(%%rip), %%rax\n push %%rax\n ret\n ud2\n"          // ret used as an indirect jump
-      "7: call 8f\n 8: pop %%rax\n lea 8b(%%rip), %%rcx\n sub %%rcx, %%rax\n add %%rax, %0\n"  // call used to read rip
+      "lea 7f(%%rip), %%rax\n push %%rax\n ret\n ud2\n"  // ret used as an indirect jump
+      "7: call 8f\n 8: pop %%rax\n lea 8b(%%rip), %%rcx\n sub %%rcx, %%rax\n add %%rax, %0\n"  // call used to
+                                                                                               // read rip
       "lea 256(%%rsp), %%rsp\n"
       : "+r"(sum)
       :
@@ -92,7 +97,10 @@ int main(void) {
   uint32_t low = 0xdeadbeef;
   uint64_t sign, cleared = ~0ul;
   __asm__("movslq %1, %0" : "=r"(sign) : "r"(low));
-  __asm__("cmp %%eax, %%eax; cmovne %1, %k0" : "+r"(cleared) : "r"(low) : "cc");  // not taken still clears bits 32-63
+  __asm__("cmp %%eax, %%eax; cmovne %1, %k0"
+          : "+r"(cleared)
+          : "r"(low)
+          : "cc");  // not taken still clears bits 32-63
   CHECK(sign == 0xffffffffdeadbeef && cleared == 0xffffffff);
   uint64_t al = 0x80;
   __asm__("cbtw; cwtl; cltq; cqto" : "+a"(al)::"rdx");
@@ -105,10 +113,12 @@ int main(void) {
   CHECK(kept == 1);
   // rcl/rcr through carry, das-less decimal, and multi-byte nops with prefixes.
   uint64_t rotated = 1;
-  __asm__ volatile("stc; rcr $3, %0; .byte 0x66,0x66,0x2e,0x0f,0x1f,0x84,0,0,0,0,0; nopw 0x200(%%rax,%%rax); pause; endbr64"
-                   : "+r"(rotated)
-                   :
-                   : "cc");
+  __asm__ volatile(
+      "stc; rcr $3, %0; .byte 0x66,0x66,0x2e,0x0f,0x1f,0x84,0,0,0,0,0; nopw 0x200(%%rax,%%rax); pause; "
+      "endbr64"
+      : "+r"(rotated)
+      :
+      : "cc");
   CHECK(rotated == 0x6000000000000000);
   printf("misc right\n");
 }

@@ -13,10 +13,10 @@ int main(void) {
   uint64_t first, second;
   __asm__ volatile(
       "xor %%eax, %%eax\n jmp 1f+1\n"
-      "1: .byte 0xb8, 0x04, 0x05, 0xeb, 0x00\n"   // entered at +1: add al,5; jmp next
+      "1: .byte 0xb8, 0x04, 0x05, 0xeb, 0x00\n"  // entered at +1: add al,5; jmp next
       "mov %%rax, %0\n"
       "xor %%eax, %%eax\n jmp 2f\n"
-      "2: .byte 0xb8, 0x04, 0x05, 0xeb, 0x00\n"   // entered at 0: mov eax, 0x00eb0504
+      "2: .byte 0xb8, 0x04, 0x05, 0xeb, 0x00\n"  // entered at 0: mov eax, 0x00eb0504
       "mov %%rax, %1\n"
       : "=r"(first), "=r"(second)
       :
@@ -39,14 +39,17 @@ int main(void) {
   CHECK(counted == 42);
 
   // A page-crossing function at every alignment.
-  unsigned char* code = mmap(0, 3 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* code =
+      mmap(0, 3 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(code != MAP_FAILED);
   // movabs rax, imm64 ; lea rax,[rax+rdi*2+imm32] ; ret
-  unsigned char body[] = {0x48, 0xb8, 1, 0, 0, 0, 0, 0, 0, 0x10, 0x48, 0x8d, 0x84, 0x78, 0x44, 0x33, 0x22, 0x11, 0xc3};
+  unsigned char body[] = {0x48, 0xb8, 1,    0,    0,    0,    0,    0,    0,   0x10,
+                          0x48, 0x8d, 0x84, 0x78, 0x44, 0x33, 0x22, 0x11, 0xc3};
   for (unsigned back = 0; back <= sizeof body; back++) {
     unsigned char* at = code + 4096 - back;
     memcpy(at, body, sizeof body);
-    for (int i = 0; i < 3; i++) CHECK(((Function)(void*)at)(7 + i) == 0x1000000000000001 + 0x11223344 + 2 * (7 + (uint64_t)i));
+    for (int i = 0; i < 3; i++)
+      CHECK(((Function)(void*)at)(7 + i) == 0x1000000000000001 + 0x11223344 + 2 * (7 + (uint64_t)i));
     memset(at, 0xcc, sizeof body);
   }
   // The second half of a page-crossing instruction changes: mov eax, imm32 ; ret with the immediate behind.
@@ -58,7 +61,8 @@ int main(void) {
     CHECK(((Function)(void*)at)(0) == value);
   }
   // ... and now the whole second page is another one.
-  unsigned char* other = mmap(code + 4096, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  unsigned char* other = mmap(code + 4096, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   CHECK(other == code + 4096);
   memcpy(other, "\x22\x33\x44\xc3", 4);
   at[1] = 0x11;
@@ -68,9 +72,10 @@ int main(void) {
   uint64_t sum;
   __asm__ volatile(
       "xor %%eax, %%eax\n"
-      ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0xff,0xc0\n"  // inc ax, 15 bytes
-      ".byte 0x2e,0x3e,0x26,0x36,0xff,0xc0\n"                                                  // inc eax, segment prefixes
-      ".byte 0x48,0x40,0xff,0xc0\n"                                                            // REX.W overridden by a second REX
+      ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0xff,0xc0\n"  // inc ax, 15
+                                                                                            // bytes
+      ".byte 0x2e,0x3e,0x26,0x36,0xff,0xc0\n"  // inc eax, segment prefixes
+      ".byte 0x48,0x40,0xff,0xc0\n"            // REX.W overridden by a second REX
       "lea -128(%%rsp), %%rsp\n call 1f\n 1: pop %%rcx\n lea 128(%%rsp), %%rsp\n"
       "mov %%rax, %0\n"
       : "=r"(sum)

@@ -38,7 +38,8 @@ int main(void) {
     wide = _mm_crc32_u64(wide, chunk);
   }
   CHECK(crc == (uint32_t)wide);
-  __m128i text = _mm_loadu_si128((const void*)"hello, world!!!"), set = _mm_setr_epi8(',', '!', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  __m128i text = _mm_loadu_si128((const void*)"hello, world!!!"),
+          set = _mm_setr_epi8(',', '!', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
   CHECK(_mm_cmpistri(set, text, _SIDD_CMP_EQUAL_ANY) == 5);
   CHECK(_mm_cmpestri(set, 2, text, 5, _SIDD_CMP_EQUAL_ANY) == 16);
 

@@ -44,7 +44,10 @@ int main(void) {
   __asm__ volatile("repe scasw; sete %2" : "+D"(di), "+c"(count), "=q"(equal) : "a"(0xbeef) : "cc", "memory");
   CHECK(count == 14 && !equal && (unsigned short*)di == words + 26);
   di = words + 39, count = 40;
-  __asm__ volatile("std; repne scasw; cld; sete %2" : "+D"(di), "+c"(count), "=q"(equal) : "a"(1) : "cc", "memory");
+  __asm__ volatile("std; repne scasw; cld; sete %2"
+                   : "+D"(di), "+c"(count), "=q"(equal)
+                   : "a"(1)
+                   : "cc", "memory");
   CHECK(equal && count == 25 && (unsigned short*)di == words + 24);
 
   memcpy(target, source, 256);

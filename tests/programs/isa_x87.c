@@ -41,10 +41,11 @@ int main(void) {
   // fcomi sets rflags, fcmov uses them.
   unsigned char below;
   double a = 1.5, b = 2.5, picked;
-  __asm__ volatile("fldl %3; fldl %2; fcomi %%st(1), %%st; setb %0; fcmovb %%st(1), %%st; fstpl %1; fstp %%st(0)"
-                   : "=q"(below), "=m"(picked)
-                   : "m"(a), "m"(b)
-                   : "cc");
+  __asm__ volatile(
+      "fldl %3; fldl %2; fcomi %%st(1), %%st; setb %0; fcmovb %%st(1), %%st; fstpl %1; fstp %%st(0)"
+      : "=q"(below), "=m"(picked)
+      : "m"(a), "m"(b)
+      : "cc");
   CHECK(below == 1 && picked == 2.5);
 
   // The environment, with a value on the stack and a pending-free status.
@@ -65,7 +66,9 @@ int main(void) {
   // Denormals and exceptions in the status word.
   double zero = 0, one = 1;
   uint16_t status;
-  __asm__ volatile("fnclex; fldl %1; fdivl %2; fnstsw %0; fstp %%st(0); fnclex" : "=a"(status) : "m"(one), "m"(zero));
+  __asm__ volatile("fnclex; fldl %1; fdivl %2; fnstsw %0; fstp %%st(0); fnclex"
+                   : "=a"(status)
+                   : "m"(one), "m"(zero));
   CHECK(status & 4);
 
   __m64 m = _mm_set_pi16(1, 2, 3, 4), n = _mm_set_pi16(10, 20, 30, 40);

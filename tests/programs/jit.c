@@ -17,7 +17,9 @@ static void imm32(uint32_t value) {
   at += 4;
 }
 
-static uint64_t helper(uint64_t x) { return x * 2862933555777941757u + 3037000493u; }
+static uint64_t helper(uint64_t x) {
+  return x * 2862933555777941757u + 3037000493u;
+}
 
 // Compiles and interprets the same random expression of the argument (rdi); the result is in rax.
 static uint64_t expression(int depth, uint64_t argument) {

@@ -46,7 +46,8 @@ int main(void) {
           __asm__ volatile("movdqu %%xmm0, (%0)" ::"r"(at) : "memory");
           break;
         case 4:
-          __asm__ volatile("mov %0, %%rcx; push %%rbx; xchg %%bl, (%%rcx); pop %%rbx" ::"r"(at) : "rcx", "memory");
+          __asm__ volatile("mov %0, %%rcx; push %%rbx; xchg %%bl, (%%rcx); pop %%rbx" ::"r"(at)
+                           : "rcx", "memory");
           *at = (char)i;
           break;
         default: {

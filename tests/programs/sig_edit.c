@@ -32,7 +32,8 @@ int main(void) {
     uint64_t rbx, r13, r11, vector;
     unsigned char carry, zero, overflow;
     __asm__ volatile(
-        "mov $0x1111, %%ebx\n mov $0x2222, %%r13d\n mov $0x30, %%ecx\n mov $0x77777777, %%eax\n movd %%eax, %%xmm7\n"
+        "mov $0x1111, %%ebx\n mov $0x2222, %%r13d\n mov $0x30, %%ecx\n mov $0x77777777, %%eax\n movd %%eax, "
+        "%%xmm7\n"
         "mov $0x80000000, %%eax\n add %%eax, %%eax\n"  // CF=1 OF=1 ZF=1 PF=1
         "mov $0x40000000, %%eax\n lea 1(%%rax), %%rax\n"
         "mov $0x80, %%al\n sub $0x7f, %%al\n stc\n"  // OF=1, CF=1, ZF=0, SF=0, PF=0

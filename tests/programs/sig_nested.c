@@ -46,7 +46,9 @@ static void outer(int signo) {
   order[orders++] = 101;
 }
 
-static void once(int signo) { order[orders++] = signo + 1000; }
+static void once(int signo) {
+  order[orders++] = signo + 1000;
+}
 
 static void install(int signo, void* handler, int flags, int also_block) {
   struct sigaction action = {.sa_flags = flags};

@@ -14,8 +14,9 @@ void* saved_stack;
 static void on_fault(int signo, siginfo_t* info, void* context) {
   ucontext_t* uc = context;
   greg_t* regs = uc->uc_mcontext.gregs;
-  static const char* names[] = {"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx",
-                                "rdx", "rax", "rcx", "rsp", "rip", "efl", "cs", "err", "trapno", "oldmask", "cr2"};
+  static const char* names[] = {"r8",  "r9",  "r10", "r11", "r12",    "r13",     "r14", "r15",
+                                "rdi", "rsi", "rbp", "rbx", "rdx",    "rax",     "rcx", "rsp",
+                                "rip", "efl", "cs",  "err", "trapno", "oldmask", "cr2"};
   printf("signal %d code %d address %#lx\n", signo, info->si_code, (unsigned long)info->si_addr);
   for (int i = 0; i < 23; i++) {
     uint64_t value = (uint64_t)regs[i];
@@ -58,6 +59,7 @@ int main(void) {
       "mov $13, %%r13d\n mov $14, %%r14d\n mov $15, %%r15d\n cmp $3, %%eax\n"
       ".globl print_site\n print_site: addq $5, (%%rcx)\n ud2\n"
       ".globl print_after\n print_after: mov saved_stack(%%rip), %%rsp\n pop %%rbx\n pop %%rbp\n" ::
-          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc");
+          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory",
+            "cc");
   printf("print right\n");
 }

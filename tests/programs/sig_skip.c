@@ -22,14 +22,18 @@ static void on_signal(int signo, siginfo_t* info, void* context) {
   ((ucontext_t*)context)->uc_mcontext.gregs[REG_RIP] += skip;
 }
 
-#define TRY(name, length, code)                                                                             \
-  do {                                                                                                      \
-    uint64_t site;                                                                                          \
-    skip = length;                                                                                          \
-    seen_signal = 0;                                                                                        \
-    __asm__ volatile("lea 1f(%%rip), %0\n 1: " code "\n" : "=&r"(site)::"rax", "rcx", "rdx", "cc", "memory"); \
-    printf("%-12s signal %d code %d rip %+ld address %s\n", name, seen_signal, seen_code,                   \
-           (long)(seen_rip - site), seen_address == (void*)site ? "of the instruction" : seen_address ? "other" : "0"); \
+#define TRY(name, length, code)                                                           \
+  do {                                                                                    \
+    uint64_t site;                                                                        \
+    skip = length;                                                                        \
+    seen_signal = 0;                                                                      \
+    __asm__ volatile("lea 1f(%%rip), %0\n 1: " code "\n"                                  \
+                     : "=&r"(site)::"rax", "rcx", "rdx", "cc", "memory");                 \
+    printf("%-12s signal %d code %d rip %+ld address %s\n", name, seen_signal, seen_code, \
+           (long)(seen_rip - site),                                                       \
+           seen_address == (void*)site ? "of the instruction"                             \
+           : seen_address              ? "other"                                          \
+                                       : "0");                                                         \
   } while (0)
 
 int main(void) {

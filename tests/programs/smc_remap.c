@@ -15,7 +15,9 @@ static void emit(unsigned char* at, uint32_t value) {
   memcpy(at + 1, &value, 4);
   at[5] = 0xc3;
 }
-static uint64_t run(unsigned char* at) { return ((Function)(void*)at)(); }
+static uint64_t run(unsigned char* at) {
+  return ((Function)(void*)at)();
+}
 
 int main(void) {
   const int rwx = PROT_READ | PROT_WRITE | PROT_EXEC, anonymous = MAP_PRIVATE | MAP_ANONYMOUS;

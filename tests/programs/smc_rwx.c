@@ -44,16 +44,18 @@ int main(void) {
 
   // The very next instruction: movb $imm, next+1(%rip); next: mov al, 0; ret. rdi is the new immediate.
   unsigned char* at = code + 256;
-  unsigned char next[] = {0x31, 0xc0,                          // xor eax,eax
-                          0x40, 0x88, 0x3d, 1, 0, 0, 0,        // mov [rip+1], dil
-                          0xb0, 0x00,                          // mov al, imm8   <- patched just before
+  unsigned char next[] = {0x31, 0xc0,                    // xor eax,eax
+                          0x40, 0x88, 0x3d, 1, 0, 0, 0,  // mov [rip+1], dil
+                          0xb0, 0x00,                    // mov al, imm8   <- patched just before
                           0xc3};
   put(at, next, sizeof next);
   for (int i = 0; i < 300; i++) CHECK(((Function)(void*)at)((unsigned)i & 255) == ((unsigned)i & 255));
 
-  // A loop that increments its own immediate: xor eax,eax; L: add eax, imm32(1); inc dword [L+1]; dec edi; jnz L; ret
+  // A loop that increments its own immediate: xor eax,eax; L: add eax, imm32(1); inc dword [L+1]; dec edi;
+  // jnz L; ret
   at = code + 512;
-  unsigned char loop[] = {0x31, 0xc0, 0x05, 1, 0, 0, 0, 0xff, 0x05, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xcf, 0x75, 0xf1, 0xc3};
+  unsigned char loop[] = {0x31, 0xc0, 0x05, 1,    0,    0,    0,    0xff, 0x05,
+                          0xf6, 0xff, 0xff, 0xff, 0xff, 0xcf, 0x75, 0xf1, 0xc3};
   put(at, loop, sizeof loop);
   CHECK(((Function)(void*)at)(100) == 5050);
   put(at, loop, sizeof loop);
@@ -63,7 +65,7 @@ int main(void) {
   at = code + 1024;
   unsigned char counter[] = {0x48, 0xff, 0x05, 0x09, 0, 0, 0,  // inc qword [rip+9]
                              0x48, 0x8b, 0x05, 0x02, 0, 0, 0,  // mov rax,[rip+2]
-                             0xc3, 0x90, 0, 0, 0, 0, 0, 0, 0, 0};
+                             0xc3, 0x90, 0,    0,    0, 0, 0, 0, 0, 0};
   put(at, counter, sizeof counter);
   for (uint64_t i = 1; i <= 20000; i++) CHECK(((Function)(void*)at)(0) == i);
 
@@ -77,10 +79,10 @@ int main(void) {
 
   // A callee overwrites the instruction that its caller returns to.
   at = code + 3 * 4096;
-  unsigned char caller[] = {0xe8, 0x06, 0, 0, 0,          // call +6
-                            0xb8, 1, 0, 0, 0, 0xc3,       // mov eax,1 ; ret      <- patched while away
-                            0x48, 0x8b, 0x04, 0x24,       // mov rax,[rsp]
-                            0x40, 0x88, 0x78, 0x01,       // mov [rax+1], dil
+  unsigned char caller[] = {0xe8, 0x06, 0,    0,    0,        // call +6
+                            0xb8, 1,    0,    0,    0, 0xc3,  // mov eax,1 ; ret      <- patched while away
+                            0x48, 0x8b, 0x04, 0x24,           // mov rax,[rsp]
+                            0x40, 0x88, 0x78, 0x01,           // mov [rax+1], dil
                             0xc3};
   put(at, caller, sizeof caller);
   for (uint64_t i = 0; i < 200; i++) CHECK(((Function)(void*)at)(i) == i);

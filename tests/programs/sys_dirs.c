@@ -1,4 +1,5 @@
-// Directories: made, listed (getdents64 with small buffers), walked with openat, nested, changed into, removed.
+// Directories: made, listed (getdents64 with small buffers), walked with openat, nested, changed into,
+// removed.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,7 +48,8 @@ int main(void) {
   printf("order and inodes: %lu\n", digest);
   char buffer[256];
   int calls = 0, total = 0;
-  for (long n; (n = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) != 0; calls++, total += (int)n) CHECK(n > 0);
+  for (long n; (n = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) != 0; calls++, total += (int)n)
+    CHECK(n > 0);
   CHECK(calls > 20);
   struct dirent** list;
   int count = scandir("d", &list, 0, alphasort);
@@ -55,7 +57,8 @@ int main(void) {
   printf("first %s last %s\n", list[2]->d_name, list[count - 1]->d_name);
   for (int i = 0; i < count; i++) free(list[i]);
   free(list);
-  CHECK(chdir("d") == 0 && getcwd(now, sizeof now) && strncmp(now, old, strlen(old)) == 0 && strcmp(now + strlen(now) - 2, "/d") == 0);
+  CHECK(chdir("d") == 0 && getcwd(now, sizeof now) && strncmp(now, old, strlen(old)) == 0 &&
+        strcmp(now + strlen(now) - 2, "/d") == 0);
   CHECK(getcwd(now, 2) == 0 && errno == ERANGE);
   CHECK(fchdir(dir) == 0 && chdir("..") == 0 && rmdir("d") == -1 && errno == ENOTEMPTY);
   CHECK(nftw("d", visit, 10, FTW_DEPTH | FTW_PHYS) == 0 && visited == 301);

@@ -46,13 +46,15 @@ int main(void) {
   int watch = inotify_init1(IN_NONBLOCK);
   CHECK(watch >= 0 && inotify_add_watch(watch, ".", IN_CREATE | IN_DELETE | IN_MODIFY | IN_MOVE) >= 0);
   int fd = open("watched", O_CREAT | O_WRONLY, 0600);
-  CHECK(fd >= 0 && write(fd, "x", 1) == 1 && close(fd) == 0 && rename("watched", "moved") == 0 && unlink("moved") == 0);
+  CHECK(fd >= 0 && write(fd, "x", 1) == 1 && close(fd) == 0 && rename("watched", "moved") == 0 &&
+        unlink("moved") == 0);
   char buffer[4096] __attribute__((aligned(8)));
   long n = read(watch, buffer, sizeof buffer);
   CHECK(n > 0);
   for (char* at = buffer; at < buffer + n;) {
     struct inotify_event* change = (void*)at;
-    printf("mask %x name %s cookie %u\n", change->mask, change->len ? change->name : "", change->cookie ? change->cookie : 0);
+    printf("mask %x name %s cookie %u\n", change->mask, change->len ? change->name : "",
+           change->cookie ? change->cookie : 0);
     at += sizeof *change + change->len;
   }
 
@@ -71,7 +73,8 @@ int main(void) {
   for (int i = 0; i < count; i++) printf("ready %u: %x\n", ready[i].data.u32, ready[i].events);
 
   struct itimerval interval = {.it_value = {100, 0}};
-  CHECK(setitimer(ITIMER_REAL, &interval, 0) == 0 && getitimer(ITIMER_REAL, &interval) == 0 && interval.it_value.tv_sec >= 99);
+  CHECK(setitimer(ITIMER_REAL, &interval, 0) == 0 && getitimer(ITIMER_REAL, &interval) == 0 &&
+        interval.it_value.tv_sec >= 99);
   printf("left %ld.%06ld\n", interval.it_value.tv_sec, interval.it_value.tv_usec);
   CHECK(alarm(0) > 0);
   printf("events right\n");

@@ -22,10 +22,11 @@ int main(int argc, char** argv) {
   struct sysinfo info;
   CHECK(sysinfo(&info) == 0);
   printf("uptime %ld procs %d free %lu\n", info.uptime, info.procs, info.freeram);
-  printf("ids %d %d %d %d pid %d parent %d group %d session %d\n", getuid(), geteuid(), getgid(), getegid(), getpid(),
-         getppid(), getpgrp(), getsid(0));
+  printf("ids %d %d %d %d pid %d parent %d group %d session %d\n", getuid(), geteuid(), getgid(), getegid(),
+         getpid(), getppid(), getpgrp(), getsid(0));
   gid_t groups[64];
-  printf("%d groups, nice %d, processors %ld\n", getgroups(64, groups), getpriority(PRIO_PROCESS, 0), sysconf(_SC_NPROCESSORS_ONLN));
+  printf("%d groups, nice %d, processors %ld\n", getgroups(64, groups), getpriority(PRIO_PROCESS, 0),
+         sysconf(_SC_NPROCESSORS_ONLN));
   for (int i = 0; i < RLIM_NLIMITS; i++) {
     struct rlimit limit;
     CHECK(getrlimit(i, &limit) == 0);
@@ -36,8 +37,8 @@ int main(int argc, char** argv) {
   CHECK(prctl(PR_SET_NAME, "renamed") == 0 && prctl(PR_GET_NAME, task) == 0 && strcmp(task, "renamed") == 0);
   printf("dumpable %d, tty %d %d %d\n", prctl(PR_GET_DUMPABLE), isatty(0), isatty(1), isatty(2));
   CHECK(getauxval(AT_PAGESZ) == 4096 && getauxval(AT_RANDOM) && getauxval(AT_PHDR) && getauxval(AT_ENTRY));
-  printf("platform %s secure %lu hwcap %lx execfn ok %d\n", (char*)getauxval(AT_PLATFORM), getauxval(AT_SECURE),
-         getauxval(AT_HWCAP), strcmp((char*)getauxval(AT_EXECFN), argv[0]) == 0);
+  printf("platform %s secure %lu hwcap %lx execfn ok %d\n", (char*)getauxval(AT_PLATFORM),
+         getauxval(AT_SECURE), getauxval(AT_HWCAP), strcmp((char*)getauxval(AT_EXECFN), argv[0]) == 0);
 
   // /proc/self must show this program and not the machine it runs on.
   long n = readlink("/proc/self/exe", buffer, sizeof buffer - 1);
@@ -50,10 +51,12 @@ int main(int argc, char** argv) {
   CHECK(fd >= 0);
   n = read(fd, buffer, sizeof buffer);
   close(fd);
-  CHECK(n == (long)strlen(argv[0]) + 1 + (argc > 1 ? (long)strlen(argv[1]) + 1 : 0) && strcmp(buffer, argv[0]) == 0);
+  CHECK(n == (long)strlen(argv[0]) + 1 + (argc > 1 ? (long)strlen(argv[1]) + 1 : 0) &&
+        strcmp(buffer, argv[0]) == 0);
   FILE* stat = fopen("/proc/self/stat", "r");
   int pid;
-  CHECK(stat && fscanf(stat, "%d (%[^)])", &pid, buffer) == 2 && pid == getpid() && strcmp(buffer, "renamed") == 0);
+  CHECK(stat && fscanf(stat, "%d (%[^)])", &pid, buffer) == 2 && pid == getpid() &&
+        strcmp(buffer, "renamed") == 0);
   fclose(stat);
   FILE* maps = fopen("/proc/self/maps", "r");
   CHECK(maps);

@@ -26,7 +26,8 @@ int main(void) {
   char byte;
   CHECK(pread(fd, &byte, 1, 511 * 100) == 1 && byte == (char)(511 * 100));
   CHECK(munmap(map, 1 << 20) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE) == 0);
-  CHECK(write(fd, "x", 1) == -1 && errno == EPERM && fcntl(fd, F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_WRITE));
+  CHECK(write(fd, "x", 1) == -1 && errno == EPERM &&
+        fcntl(fd, F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_WRITE));
 
   int out = open("copy", O_CREAT | O_TRUNC | O_RDWR, 0600);
   off_t from = 1000;
@@ -47,7 +48,8 @@ int main(void) {
   CHECK(got > 3100);
   CHECK(a[0] == (1100 % 511 == 0 ? (char)1100 : 0));
   struct iovec two[2] = {{"abc", 3}, {"defg", 4}};
-  CHECK(pwritev(out, two, 2, 10) == 7 && preadv2(out, parts, 1, 10, 0) == 100 && memcmp(a, "abcdefg", 7) == 0);
+  CHECK(pwritev(out, two, 2, 10) == 7 && preadv2(out, parts, 1, 10, 0) == 100 &&
+        memcmp(a, "abcdefg", 7) == 0);
 
   // A big read: more than any internal buffer.
   int zero = open("/dev/urandom", O_RDONLY);

@@ -36,7 +36,8 @@ int main(void) {
   char* target = mmap(0, 8 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(mremap(bigger, 2 * 4096, 2 * 4096, MREMAP_MAYMOVE | MREMAP_FIXED, target + 4096) == target + 4096);
   CHECK(target[4096] == 'a' && target[8192] == 'b');
-  CHECK(mremap(target + 4096, 4096, 4096, MREMAP_MAYMOVE | MREMAP_DONTUNMAP) != MAP_FAILED || errno == EINVAL);
+  CHECK(mremap(target + 4096, 4096, 4096, MREMAP_MAYMOVE | MREMAP_DONTUNMAP) != MAP_FAILED ||
+        errno == EINVAL);
   CHECK(mremap((void*)0x10000000000, 4096, 8192, MREMAP_MAYMOVE) == MAP_FAILED);
   CHECK(madvise(target + 8192, 4096, MADV_DONTNEED) == 0 && target[8192] == 0);
   madvise(target + 8192, 4096, MADV_FREE);

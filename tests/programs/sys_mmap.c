@@ -62,24 +62,31 @@ int main(void) {
   unsigned char* area = mmap(0, 64 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(area != MAP_FAILED);
   for (int i = 0; i < 64; i += 2)
-    CHECK(mmap(area + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == area + i * 4096);
+    CHECK(mmap(area + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+               0) == area + i * 4096);
   for (int i = 0; i < 64; i += 2) area[i * 4096 + i] = (unsigned char)i;
   CHECK(mprotect(area, 64 * 4096, PROT_READ) == 0 && area[62 * 4096 + 62] == 62);
   CHECK(munmap(area + 10 * 4096, 20 * 4096) == 0);
   unsigned char filled[64];
   CHECK(mincore(area, 4096, filled) == 0 && mincore(area + 12 * 4096, 4096, filled) == -1 && errno == ENOMEM);
-  CHECK(mmap(area + 12 * 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == area + 12 * 4096);
-  CHECK(mmap(area + 12 * 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED && errno == EEXIST);
-  CHECK(mmap((void*)123, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EINVAL);
+  CHECK(mmap(area + 12 * 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+        area + 12 * 4096);
+  CHECK(mmap(area + 12 * 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+            MAP_FAILED &&
+        errno == EEXIST);
+  CHECK(mmap((void*)123, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED &&
+        errno == EINVAL);
   CHECK(mmap(0, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
   CHECK(mmap(0, 4096, PROT_READ, MAP_PRIVATE, 999, 0) == MAP_FAILED && errno == EBADF);
   unsigned char* zero = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, open("/dev/zero", O_RDWR), 0);
   CHECK(zero != MAP_FAILED && zero[5000] == 0 && (zero[5000] = 1));
   unsigned char* both = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(both != MAP_FAILED && both[4096] == 0 && (both[4096] = 9) && both[4096] == 9);
-  unsigned char* hint = mmap(area, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // taken: goes elsewhere
+  unsigned char* hint =
+      mmap(area, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // taken: goes elsewhere
   CHECK(hint != MAP_FAILED && hint != area);
-  unsigned char* big = mmap(0, 1ul << 36, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  unsigned char* big =
+      mmap(0, 1ul << 36, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(big != MAP_FAILED && (big[1ul << 35] = 5) == 5 && munmap(big, 1ul << 36) == 0);
   unsigned char* low = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
   CHECK((uintptr_t)low < 1ul << 32);

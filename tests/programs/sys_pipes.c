@@ -30,7 +30,8 @@ int main(void) {
   FD_ZERO(&set);
   FD_SET(a[0], &set);
   FD_SET(b[0], &set);
-  CHECK(select(64, &set, 0, 0, &(struct timeval){0, 1000}) == 1 && FD_ISSET(a[0], &set) && !FD_ISSET(b[0], &set));
+  CHECK(select(64, &set, 0, 0, &(struct timeval){0, 1000}) == 1 && FD_ISSET(a[0], &set) &&
+        !FD_ISSET(b[0], &set));
   CHECK(tee(a[0], b[1], 5, 0) == 5 && read(b[0], buffer, 100) == 5 && memcmp(buffer, "hello", 5) == 0);
   CHECK(splice(a[0], 0, b[1], 0, 7, 0) == 7 && read(b[0], buffer, 100) == 7);
   CHECK(read(a[0], buffer, 100) == 3 && memcmp(buffer, "ipe", 3) == 0);
@@ -51,15 +52,19 @@ int main(void) {
   union {
     struct cmsghdr header;
     char space[CMSG_SPACE(sizeof(int))];
-  } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+  } control = {
+      .header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
   memcpy(CMSG_DATA(&control.header), &file, sizeof file);
   struct iovec one = {"fd", 2};
-  struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct msghdr message = {
+      .msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
   CHECK(sendmsg(s[0], &message, 0) == 2);
   struct iovec two[2] = {{x, 1}, {y, 10}};
   memset(&control, 0, sizeof control);
-  struct msghdr got = {.msg_iov = two, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-  CHECK(recvmsg(s[1], &got, 0) == 2 && x[0] == 'f' && y[0] == 'd' && got.msg_controllen == CMSG_SPACE(sizeof(int)));
+  struct msghdr got = {
+      .msg_iov = two, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
+  CHECK(recvmsg(s[1], &got, 0) == 2 && x[0] == 'f' && y[0] == 'd' &&
+        got.msg_controllen == CMSG_SPACE(sizeof(int)));
   int received;
   memcpy(&received, CMSG_DATA(&control.header), sizeof received);
   CHECK(received != file && read(received, buffer, 10) == 10 && buffer[9] == 0);

@@ -80,7 +80,8 @@ int main(void) {
   CHECK(getsockname(u1, (void*)&address, &length) == 0);
   CHECK(sendto(u2, "ping", 4, 0, (void*)&address, sizeof address) == 4);
   length = sizeof peer;
-  CHECK(recvfrom(u1, got, 100, 0, (void*)&peer, &length) == 4 && sendto(u1, "pong!", 5, 0, (void*)&peer, length) == 5);
+  CHECK(recvfrom(u1, got, 100, 0, (void*)&peer, &length) == 4 &&
+        sendto(u1, "pong!", 5, 0, (void*)&peer, length) == 5);
   CHECK(recv(u2, got, 100, MSG_PEEK) == 5 && recv(u2, got, 3, 0) == 3 && memcmp(got, "pon", 3) == 0);
   printf("tcp right\n");
 }

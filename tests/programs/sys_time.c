@@ -1,5 +1,5 @@
-// Time and randomness: every clock, gettimeofday, time, times, getrusage, nanosleep, clock_nanosleep, getrandom,
-// /dev/urandom, sched_yield, getcpu. Prints it all: the replay must show the recorded time.
+// Time and randomness: every clock, gettimeofday, time, times, getrusage, nanosleep, clock_nanosleep,
+// getrandom, /dev/urandom, sched_yield, getcpu. Prints it all: the replay must show the recorded time.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +19,8 @@ int main(void) {
     struct timespec now = {0}, resolution = {0};
     int result = clock_gettime(clock, &now);
     clock_getres(clock, &resolution);
-    printf("clock %d: %d %ld.%09ld resolution %ld\n", clock, result, now.tv_sec, now.tv_nsec, resolution.tv_nsec);
+    printf("clock %d: %d %ld.%09ld resolution %ld\n", clock, result, now.tv_sec, now.tv_nsec,
+           resolution.tv_nsec);
   }
   struct timespec last = {0}, now;
   for (int i = 0; i < 1000; i++) {

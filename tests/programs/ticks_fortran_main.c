@@ -2,4 +2,6 @@
 #include "marker.h"
 
 void fortran_work(void);
-int main(void) { run_between_markers(fortran_work); }
+int main(void) {
+  run_between_markers(fortran_work);
+}

@@ -6,7 +6,9 @@
 
 #include "marker.h"
 
-static int by_value(const void* a, const void* b) { return *(const int*)a - *(const int*)b; }
+static int by_value(const void* a, const void* b) {
+  return *(const int*)a - *(const int*)b;
+}
 
 static void work(void) {
   static char line[4096];
@@ -30,8 +32,11 @@ static void work(void) {
   for (int i = 0; i < 64; i++) blocks[i] = memset(malloc((size_t)(10 + i * 37)), i, (size_t)(10 + i * 37));
   for (int i = 0; i < 64; i++) free(blocks[i * 29 % 64]);
   for (char* at = line; *at; at++) *at = (char)toupper(*at);
-  printf("%d tokens, %.3f, %s, %d\n", count, sum, strstr(line, "F:") ? "found" : "none", memcmp(line, copy, 20) < 0);
+  printf("%d tokens, %.3f, %s, %d\n", count, sum, strstr(line, "F:") ? "found" : "none",
+         memcmp(line, copy, 20) < 0);
   fflush(stdout);
 }
 
-int main(void) { run_between_markers(work); }
+int main(void) {
+  run_between_markers(work);
+}

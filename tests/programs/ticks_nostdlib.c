@@ -5,13 +5,20 @@ typedef unsigned long u64;
 static long call(long nr, long a, long b, long c, long d) {
   long result;
   register long r10 __asm__("r10") = d;
-  __asm__ volatile("syscall" : "=a"(result) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+                   : "rcx", "r11", "memory");
   return result;
 }
-static void marker(void) { call(9999, 0, 0, 0, 0); }
+static void marker(void) {
+  call(9999, 0, 0, 0, 0);
+}
 
 static u64 seed = 12345;
-static u64 next(void) { return seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33; }
+static u64 next(void) {
+  return seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33;
+}
 
 static int numbers[500];
 static void sort(int* first, int* last) {
@@ -36,8 +43,7 @@ static long interpret(const unsigned char* program, int rounds) {
 add:
   value += 12345;
   goto* labels[*at++];
-xor:
-  value ^= value >> 3;
+  xor : value ^= value >> 3;
   goto* labels[*at++];
 shift:
   value = value * 5 + 1;
@@ -49,9 +55,15 @@ end:
   return value;
 }
 
-static u64 fib(u64 n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
-static u64 twice(u64 x) { return x * 2; }
-static u64 minus(u64 x) { return x - 7; }
+static u64 fib(u64 n) {
+  return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+static u64 twice(u64 x) {
+  return x * 2;
+}
+static u64 minus(u64 x) {
+  return x - 7;
+}
 static u64 (*const volatile functions[])(u64) = {fib, twice, minus};
 
 static volatile int faults;
@@ -61,7 +73,9 @@ static void on_fault(int signo) {
   faults++;
   call(10, (long)page, 4096, 3, 0);  // mprotect
 }
-__attribute__((naked)) static void restorer(void) { __asm__("mov $15, %eax; syscall"); }
+__attribute__((naked)) static void restorer(void) {
+  __asm__("mov $15, %eax; syscall");
+}
 
 __attribute__((used)) static void run(void) {
   marker();
@@ -93,4 +107,6 @@ __attribute__((used)) static void run(void) {
   call(231, !(ordered && faults == 10 && sum && value), 0, 0, 0);
 }
 
-__attribute__((naked, used)) void _start(void) { __asm__("and $-16, %rsp; xor %ebp, %ebp; call run; hlt"); }
+__attribute__((naked, used)) void _start(void) {
+  __asm__("and $-16, %rsp; xor %ebp, %ebp; call run; hlt");
+}

@@ -1,0 +1,288 @@
+// The table decoder (isa/decode.h) against Zydis: lengths, RIP-relative displacements, classes and branch
+// displacements must agree on every instruction of large real programs and on millions of random byte strings
+// that Zydis takes for instructions. Where the two differ on purpose, `deliberate` says so and why.
+#include "isa/decode.h"
+
+#include <Zydis/Zydis.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+using backstep::isa::Class;
+using backstep::isa::Insn;
+
+ZydisDecoder make_decoder() {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  return decoder;
+}
+
+// Instructions of machines that run no Linux/x86-64 programs of today: Knights Corner has encodings of its own (MVEX,
+// jkzd and others in VEX space), VIA had PadLock. Other CPUs raise #UD whatever we take for their length.
+bool foreign(const ZydisDecodedInstruction& z) {
+  switch (z.meta.isa_ext) {
+    case ZYDIS_ISA_EXT_KNC:
+    case ZYDIS_ISA_EXT_KNCE:
+    case ZYDIS_ISA_EXT_KNCV:
+    case ZYDIS_ISA_EXT_PADLOCK: return true;
+    default: return z.encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX;
+  }
+}
+
+// The class that an instruction must have by what Zydis says about it. Plain stands for 'anything that
+// is not in this list'; `agree` refines it.
+Class expected_class(const ZydisDecodedInstruction& z) {
+  switch (z.mnemonic) {
+    case ZYDIS_MNEMONIC_JMP:
+      if (z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return Class::Forbidden;
+      return z.raw.imm[0].is_relative ? Class::Jmp : Class::JmpInd;
+    case ZYDIS_MNEMONIC_CALL:
+      if (z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return Class::Forbidden;
+      return z.raw.imm[0].is_relative ? Class::Call : Class::CallInd;
+    case ZYDIS_MNEMONIC_RET:
+      return z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR ? Class::FarRet : Class::Ret;
+    case ZYDIS_MNEMONIC_LOOP:
+    case ZYDIS_MNEMONIC_LOOPE:
+    case ZYDIS_MNEMONIC_LOOPNE:
+    case ZYDIS_MNEMONIC_JECXZ:
+    case ZYDIS_MNEMONIC_JRCXZ: return Class::Loop;
+    case ZYDIS_MNEMONIC_IRET:
+    case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_IRETQ: return Class::Iret;
+    case ZYDIS_MNEMONIC_SYSCALL: return Class::Syscall;
+    case ZYDIS_MNEMONIC_CPUID: return Class::Cpuid;
+    case ZYDIS_MNEMONIC_RDTSC: return Class::Rdtsc;
+    case ZYDIS_MNEMONIC_RDTSCP: return Class::Rdtscp;
+    case ZYDIS_MNEMONIC_RDRAND: return Class::Rdrand;
+    case ZYDIS_MNEMONIC_RDSEED: return Class::Rdseed;
+    case ZYDIS_MNEMONIC_RDPID: return Class::Rdpid;
+    case ZYDIS_MNEMONIC_XGETBV: return Class::Xgetbv;
+    case ZYDIS_MNEMONIC_XSAVE:
+    case ZYDIS_MNEMONIC_XSAVE64:
+    case ZYDIS_MNEMONIC_XSAVEC:
+    case ZYDIS_MNEMONIC_XSAVEC64:
+    case ZYDIS_MNEMONIC_XSAVEOPT:
+    case ZYDIS_MNEMONIC_XSAVEOPT64: return Class::Xsave;
+    case ZYDIS_MNEMONIC_XRSTOR:
+    case ZYDIS_MNEMONIC_XRSTOR64: return Class::Xrstor;
+    case ZYDIS_MNEMONIC_FNSTENV:
+    case ZYDIS_MNEMONIC_FNSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE:
+    case ZYDIS_MNEMONIC_FXSAVE64: return Class::FpEnv;
+    case ZYDIS_MNEMONIC_RDGSBASE:
+    case ZYDIS_MNEMONIC_WRGSBASE: return Class::Gs;
+    case ZYDIS_MNEMONIC_LFS:
+    case ZYDIS_MNEMONIC_LGS: return Class::Segment;
+    case ZYDIS_MNEMONIC_SYSENTER:
+    case ZYDIS_MNEMONIC_XBEGIN:
+    case ZYDIS_MNEMONIC_XABORT:
+    case ZYDIS_MNEMONIC_XEND:
+    case ZYDIS_MNEMONIC_XTEST: return Class::Forbidden;
+    case ZYDIS_MNEMONIC_INT: return z.raw.imm[0].value.u == 0x80 ? Class::Forbidden : Class::Trap;
+    case ZYDIS_MNEMONIC_INT1:
+    case ZYDIS_MNEMONIC_INT3:
+    case ZYDIS_MNEMONIC_UD0:
+    case ZYDIS_MNEMONIC_UD1:
+    case ZYDIS_MNEMONIC_UD2:
+    case ZYDIS_MNEMONIC_HLT: return Class::Trap;
+    default: return z.meta.category == ZYDIS_CATEGORY_COND_BR ? Class::Jcc : Class::Plain;
+  }
+}
+
+bool is_branch(Class c) { return c == Class::Jcc || c == Class::Jmp || c == Class::Call || c == Class::Loop; }
+
+bool has_legacy_prefix(const ZydisDecodedInstruction& z, uint8_t value) {
+  for (unsigned i = 0; i < z.raw.prefix_count; i++)
+    if (z.raw.prefixes[i].value == value) return true;
+  return false;
+}
+
+// Differences that we want.
+bool deliberate(const Insn& in, const ZydisDecodedInstruction& z, Class expected) {
+  // 66 before a near branch without REX.W: Intel ignores it, AMD cuts RIP to 16 bits. Nothing sane uses it.
+  if (in.cls == Class::Forbidden && in.opsize && !(in.rex & 8) &&
+      (is_branch(expected) || expected == Class::JmpInd || expected == Class::CallInd || expected == Class::Ret))
+    return true;
+  // mov to fs/gs, pop fs/gs: Zydis has no mnemonic of their own for them.
+  if (in.cls == Class::Segment &&
+      (z.mnemonic == ZYDIS_MNEMONIC_MOV || z.mnemonic == ZYDIS_MNEMONIC_POP))
+    return true;
+  // Privileged ones and I/O always fault in user mode: the block ends there, which Plain would not need.
+  if (in.cls == Class::Trap &&
+      ((z.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) || z.meta.category == ZYDIS_CATEGORY_IO ||
+       z.meta.category == ZYDIS_CATEGORY_IOSTRINGOP || z.mnemonic == ZYDIS_MNEMONIC_CLI ||
+       z.mnemonic == ZYDIS_MNEMONIC_STI || z.mnemonic == ZYDIS_MNEMONIC_RSM ||
+       z.mnemonic == ZYDIS_MNEMONIC_RDPMC ||
+       z.mnemonic == ZYDIS_MNEMONIC_GETSEC))
+    return true;
+  // A gs: prefix makes any copied instruction one that needs the guest's GS base.
+  if (in.cls == Class::Gs && has_legacy_prefix(z, 0x65)) return true;
+  // AVX-512.
+  if (in.cls == Class::Evex && z.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX) return true;
+  return false;
+}
+
+// An empty string, or what is wrong.
+std::string agree(const uint8_t* code, const ZydisDecodedInstruction& z, const Insn& in) {
+  if (in.length != z.length)
+    return "length " + std::to_string(in.length) + " instead of " + std::to_string(z.length);
+  // A mod=0 rm=5 operand, except for moves to and from control and debug registers, which ignore mod.
+  bool moves_control = z.opcode_map == ZYDIS_OPCODE_MAP_0F && z.opcode >= 0x20 && z.opcode <= 0x23 &&
+                       z.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;
+  bool relative = (z.attributes & ZYDIS_ATTRIB_HAS_MODRM) && z.raw.modrm.mod == 0 && z.raw.modrm.rm == 5 &&
+                  !moves_control;
+  unsigned disp_at = relative ? z.raw.disp.offset : 0;
+  if (in.disp_at != disp_at)
+    return "RIP-relative displacement at " + std::to_string(in.disp_at) + " instead of " +
+           std::to_string(disp_at);
+  if ((z.attributes & ZYDIS_ATTRIB_HAS_MODRM) && (in.modrm_at != z.raw.modrm.offset || in.modrm != code[in.modrm_at]))
+    return "ModRM at " + std::to_string(in.modrm_at) + " instead of " + std::to_string(z.raw.modrm.offset);
+  Class expected = expected_class(z);
+  if (in.cls != expected && !deliberate(in, z, expected))
+    return "class " + std::to_string(static_cast<int>(in.cls)) + " instead of " +
+           std::to_string(static_cast<int>(expected));
+  if (is_branch(in.cls) && in.rel != static_cast<int32_t>(z.raw.imm[0].value.s))
+    return "branch displacement " + std::to_string(in.rel);
+  if (in.cls == Class::Ret && z.raw.imm[0].size && in.rel != static_cast<int32_t>(z.raw.imm[0].value.u & 0xffff))
+    return "return immediate " + std::to_string(in.rel);
+  return "";
+}
+
+std::string text(const uint8_t* code, const ZydisDecodedInstruction& z) {
+  std::string s;
+  char hex[4];
+  for (unsigned i = 0; i < z.length; i++) {
+    snprintf(hex, sizeof hex, "%02x ", code[i]);
+    s += hex;
+  }
+  return s + ZydisMnemonicGetString(z.mnemonic);
+}
+
+struct Section {
+  std::string file, name;
+  std::vector<uint8_t> bytes;
+};
+
+std::vector<Section> executable_sections(const std::string& path) {
+  std::vector<Section> sections;
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return sections;
+  struct stat st;
+  fstat(fd, &st);
+  auto size = static_cast<size_t>(st.st_size);
+  void* map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (map == MAP_FAILED) return sections;
+  auto* file = static_cast<const uint8_t*>(map);
+  auto* header = reinterpret_cast<const Elf64_Ehdr*>(file);
+  auto* table = reinterpret_cast<const Elf64_Shdr*>(file + header->e_shoff);
+  const char* names = reinterpret_cast<const char*>(file + table[header->e_shstrndx].sh_offset);
+  for (unsigned i = 0; i < header->e_shnum; i++)
+    if ((table[i].sh_flags & SHF_EXECINSTR) && table[i].sh_type == SHT_PROGBITS)
+      sections.push_back({path, names + table[i].sh_name,
+                          {file + table[i].sh_offset, file + table[i].sh_offset + table[i].sh_size}});
+  munmap(map, size);
+  return sections;
+}
+
+// What is mapped into this test, and OpenSSL's library: hand-written assembler of every kind.
+std::vector<std::string> real_files() {
+  const std::string lib = "/usr/lib/x86_64-linux-gnu/";
+  return {"/proc/self/exe",         lib + "libc.so.6", lib + "ld-linux-x86-64.so.2", lib + "libstdc++.so.6",
+          lib + "libcrypto.so.3", lib + "libm.so.6"};
+}
+
+TEST(Decode, agrees_with_zydis_on_real_code) {
+  ZydisDecoder decoder = make_decoder();
+  uint64_t count = 0, files = 0;
+  unsigned shown = 0;
+  for (const std::string& path : real_files()) {
+    std::vector<Section> sections = executable_sections(path);
+    files += !sections.empty();
+    for (const Section& s : sections) {
+      for (size_t at = 0; at < s.bytes.size();) {
+        const uint8_t* code = s.bytes.data() + at;
+        size_t available = s.bytes.size() - at;
+        ZydisDecodedInstruction z;
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, available, &z)) || foreign(z)) {
+          at++;  // data between the functions
+          continue;
+        }
+        count++;
+        std::string wrong = agree(code, z, backstep::isa::decode(code, available));
+        if (!wrong.empty() && shown++ < 20)
+          ADD_FAILURE() << s.file << " " << s.name << "+" << at << ": " << text(code, z) << ": " << wrong;
+        at += z.length;
+      }
+    }
+  }
+  EXPECT_GE(files, 3u);
+  EXPECT_GT(count, 500'000u);
+  EXPECT_EQ(shown, 0u);
+}
+
+// Random bytes, with prefixes and escape bytes more frequent than chance would have them.
+size_t random_code(std::mt19937_64& random, uint8_t (&code)[16]) {
+  uint64_t words[2] = {random(), random()};
+  std::memcpy(code, words, 16);
+  uint64_t dice = random();
+  size_t at = 0;
+  static constexpr uint8_t kPrefixes[] = {0x66, 0x67, 0xf2, 0xf3, 0x64, 0x65, 0x2e, 0xf0};
+  if (dice % 4 == 0) code[at++] = kPrefixes[(dice >> 8) % 8];
+  if (dice % 16 == 0) code[at++] = kPrefixes[(dice >> 16) % 8];
+  if ((dice >> 4) % 4 == 0) code[at++] = static_cast<uint8_t>(0x40 | ((dice >> 24) & 15));
+  switch ((dice >> 32) % 12) {
+    case 0: case 1: code[at] = 0x0f; break;
+    case 2: code[at++] = 0x0f, code[at] = 0x38; break;
+    case 3: code[at++] = 0x0f, code[at] = 0x3a; break;
+    case 4: code[at] = 0xc5; break;
+    case 5: code[at++] = 0xc4, code[at] = static_cast<uint8_t>((code[at] & 0xe0) | (1 + (dice >> 40) % 3)); break;
+    case 6: code[at++] = 0x62, code[at] = static_cast<uint8_t>((code[at] & 0xf0) | (1 + (dice >> 40) % 3)); break;
+    default: break;
+  }
+  return 16;
+}
+
+TEST(Decode, agrees_with_zydis_on_random_bytes) {
+  ZydisDecoder decoder = make_decoder();
+  std::mt19937_64 random(20240601);
+  uint64_t valid = 0;
+  unsigned shown = 0;
+  for (unsigned i = 0; i < 6'000'000; i++) {
+    uint8_t code[16];
+    size_t size = random_code(random, code);
+    ZydisDecodedInstruction z;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z)) continue;
+    valid++;
+    std::string wrong = agree(code, z, backstep::isa::decode(code, size));
+    if (!wrong.empty() && shown++ < 40) ADD_FAILURE() << text(code, z) << ": " << wrong;
+  }
+  EXPECT_GT(valid, 2'000'000u);
+  EXPECT_EQ(shown, 0u);
+}
+
+TEST(Decode, says_bad_when_the_bytes_end_inside_of_an_instruction) {
+  ZydisDecoder decoder = make_decoder();
+  std::mt19937_64 random(7);
+  for (unsigned i = 0; i < 200'000; i++) {
+    uint8_t code[16];
+    size_t size = random_code(random, code);
+    ZydisDecodedInstruction z;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z)) continue;
+    for (unsigned cut = 0; cut < z.length; cut++)
+      ASSERT_EQ(backstep::isa::decode(code, cut).cls, Class::Bad) << text(code, z) << " cut to " << cut;
+  }
+}
+
+}  // namespace
