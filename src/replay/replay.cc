@@ -38,6 +38,11 @@ int replay(const ReplayOptions& options) {
                      {"events", outcome.events}, {"status", outcome.status}};
     if (!outcome.incomplete.empty()) j["incomplete"] = outcome.incomplete;
     fmt::print(stderr, "{}\n", j.dump());
+  } else if (outcome.complete && outcome.kind == recording::EndKind::Stopped) {
+    std::string why = "the disk was full";
+    for (const std::string& note : recording.manifest().notes)
+      if (note.starts_with("the recording ends early")) why = note;
+    fmt::print(stderr, "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n", why);
   } else if (!outcome.complete) {
     fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events, outcome.ticks);
   }
