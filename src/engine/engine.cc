@@ -47,7 +47,7 @@ void make_pads() {
   static_assert(std::size(targets) == static_cast<size_t>(Pad::Count));
   for (uint32_t i = 0; i < std::size(targets); i++) {
     Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(pad_address(static_cast<Pad>(i))))};
-    e.u8(0xff), e.u8(0x25), e.u32(0);  // jmp [rip+0]
+    e.u8(0xff), e.u8(0x25), e.u32(2), e.u16(0x9066);  // jmp [rip+2]; the address is aligned: the guest may set AC
     e.u64(reinterpret_cast<uint64_t>(targets[i]));
   }
 }

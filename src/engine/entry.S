@@ -164,6 +164,15 @@ bs_fault_resume:
 	movq HOST_RSP, %rsp
 	jmp from_fault
 
+# Host code makes unaligned accesses: the guest's alignment check flag must not be on. (popfq is slow, so only then.)
+	.macro clear_ac
+	testl $0x40000, RFLAGS
+	jz 9f
+	pushq $0x202
+	popfq
+9:
+	.endm
+
 # A hot exit: `function` decides where to go on; 0 means the host is needed, for `reason`.
 	.macro hot_exit name, function, reason
 	.globl \name
@@ -174,6 +183,7 @@ bs_fault_resume:
 	pushfq
 	popq RFLAGS
 	cld
+	clear_ac
 	movl $\reason, REASON
 	call \function
 	testq %rax, %rax
@@ -196,6 +206,7 @@ bs_exit_tick:
 	movq HOST_RSP, %rsp
 	pushfq
 	popq RFLAGS
+	clear_ac
 	movl $REASON_TICK, REASON
 	jmp slow_exit
 
@@ -212,6 +223,7 @@ bs_exit_syscall:
 	movq %rax, RFLAGS
 	movq %rax, GPR(11)
 	cld
+	clear_ac
 	movl $REASON_SYSCALL, REASON
 	call bs_hot_syscall
 	testq %rax, %rax

@@ -65,6 +65,8 @@ using namespace backstep;
 using namespace backstep::engine;
 
 extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
+  // The kernel leaves the guest's alignment check flag on; our code is not for that.
+  asm volatile("pushfq; andq $~0x40000, (%%rsp); popfq" ::: "cc", "memory");
   auto* uc = static_cast<ucontext_t*>(frame);
   Context& ctx = context();
   auto pc = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_RIP]);

@@ -219,7 +219,7 @@ bool record_syscall_hot(Context& ctx) {
     s.logged = false;
     return false;
   }
-  if (s.pending_count) {
+  if (s.pending_count || s.log->events >= s.next_checksum) {
     s.logged = true;
     return false;
   }

@@ -31,6 +31,8 @@ struct HotState {
   uint64_t needed;                 // bytes that the event takes
   uint64_t old_counts[6];          // counts in guest memory before the call (socklen_t …)
 
+  uint64_t next_checksum;          // event number from which on a memory checksum is due (--check=deep)
+
   // Asynchronous signals that arrived and are not delivered to the guest yet.
   siginfo_t pending[kPendingSignals];
   volatile unsigned pending_count;

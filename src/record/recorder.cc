@@ -67,6 +67,7 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   s.cpu = *level;
   if (*level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
+  s.next_checksum = options.check_deep ? 0 : ~0ull;
   for (int& fd : s.our_fds) fd = -1;
   s.our_fds[0] = log_.fd();
   // Programs close their stderr (ls does); our own words must still get there.
@@ -199,11 +200,11 @@ void Recorder::on_syscall() {
     }
     if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
   }
-  if (options_.check_deep && log_.active() && log_.appender().events >= next_checksum_) take_tick_checksum();
+  if (log_.active() && log_.appender().events >= s.next_checksum) take_memory_checksum();
   deliver_pending(nr, result);
 }
 
-void Recorder::take_tick_checksum() {
+void Recorder::take_memory_checksum() {
   log_.reserve(4096);
   recording::Appender& log = log_.appender();
   if (!log.chunk) return;
@@ -211,7 +212,7 @@ void Recorder::take_tick_checksum() {
   at = log.put_place(at, context().tick, context().rip);
   at = recording::put_u32(at, process_.memory_checksum());
   log.commit(at);
-  next_checksum_ = log.events + kDeepInterval;
+  bs_record.next_checksum = log.events + kDeepInterval;
 }
 
 void Recorder::on_host_op(const isa::Insn& insn) {

@@ -45,7 +45,7 @@ class Recorder final : public guest::Placer {
   void inherit_signals();
   void set_real_action(int signo);
   void set_real_mask();
-  void take_tick_checksum();
+  void take_memory_checksum();
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -80,7 +80,6 @@ class Recorder final : public guest::Placer {
   std::set<std::pair<uint64_t, uint64_t>> shared_;  // device and inode of files mapped shared
   int stderr_ = -1;        // our copy of it; -1: it was closed
   bool detached_ = false;  // a forked child: runs on, unrecorded
-  uint64_t next_checksum_ = 0;
   int64_t started_ns_ = 0;
 };
 

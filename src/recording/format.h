@@ -4,7 +4,7 @@
 //   chunk  := ChunkHeader event*            (capacity bytes in the file; `used` of them hold events)
 //   event  := kind:u8 flags:u8 nr:u16 size:u32 body check:u16
 //   size   counts the whole event; check is the low half of the chunk's running CRC-32C over all bytes of
-//   the chunk's events before it.
+//   the chunk's events up to it, the check fields themselves left out.
 //
 // The running length and CRC of a chunk are published with one 8-byte store after each event, so what a
 // killed recorder leaves behind ends at an event boundary and can be verified. Numbers in bodies are

@@ -62,7 +62,7 @@ print(json.dumps(value) if isinstance(value, (dict, list)) else value)' "$1"
 }
 ticks_of() { "$BACKSTEP" info --json "$1" | field log.ticks; }
 
-same() { cmp -s "$1" "$2" || { diff -a "$1" "$2" | head -20 >&2; fail "$3"; }; }
+same() { cmp -s "$1" "$2" || { { diff "$1" "$2" | head -n 20 | cut -c 1-300; } >&2 || true; fail "$3"; }; }
 
 # in_fresh_folder NAME OUT ERR COMMAND...: runs it in an empty folder (the same path each time), after the
 # function `prepare` if the case has one; stdin from $STDIN, else empty. Status in $ended.

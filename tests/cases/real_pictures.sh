@@ -5,9 +5,9 @@ source "$(dirname "$0")/lib.bash"
 import sys
 sys.stdout.buffer.write(b"P6 160 120 255\n" + bytes((x * y * (c + 1) // 7) & 255 for y in range(120) for x in range(160) for c in range(3)))' >in.ppm
 done=no
-# The name `convert` is used by other programs as well.
-for convert in convert convert-im6.q16 magick; do
-  if have $convert && $convert -version 2>/dev/null | grep -q ImageMagick; then
+# The name `convert` is used by other programs as well, and a script that calls it would be another process.
+for convert in convert-im6.q16 magick convert; do
+  if have $convert && head -c 4 "$(command -v $convert)" | grep -q ELF && $convert -version 2>/dev/null | grep -q ImageMagick; then
     export MAGICK_THREAD_LIMIT=1 OMP_NUM_THREADS=1
     OUTPUT=same record_replay blur $convert "$T/in.ppm" -resize 300x200 -blur 0x3 -rotate 7 ppm:-
     REPLAYS=1 record_replay png $convert "$T/in.ppm" -colorspace Lab -quality 90 jpg:-
