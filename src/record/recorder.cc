@@ -79,6 +79,7 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
   manifest_.cpu.level = cpu_level_name(*level);
   manifest_.cpu.shown = shown_features(*level);
+  manifest_.cpu.shown["xcr0"] = process_.xcr0;
 }
 
 void Recorder::load() {

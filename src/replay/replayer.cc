@@ -69,8 +69,13 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
     throw Error(fmt::format("this recording was made on a CPU ({}) with features that this machine lacks ({}). Replay it on "
                             "a machine that has them, or record it with --cpu=x86-64-v2.",
                             manifest.cpu.model, missing));
-  auto level = parse_cpu_level(manifest.cpu.level == "machine" ? "" : manifest.cpu.level);
-  if (level && *level < CpuLevel::V3) process_.xcr0 &= 3;
+  // The vector state in signal frames is what the guest was shown then, not what this machine has.
+  if (auto xcr0 = manifest.cpu.shown.find("xcr0"); xcr0 != manifest.cpu.shown.end()) {
+    if (xcr0->second & ~process_.xcr0)
+      throw Error(fmt::format("this recording was made on a CPU ({}) with vector registers that this machine lacks",
+                              manifest.cpu.model));
+    process_.xcr0 = xcr0->second;
+  }
   bs_replay.output = true;
   if (options.progress) bs_replay.size = log_.size();
   engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
