@@ -9,9 +9,9 @@ namespace backstep {
 
 // Exit statuses that scripts rely on.
 enum ExitCode : int {
-  kExitFailure = 1,        // anything else that went wrong on our side
-  kExitUsage = 2,          // bad command line
-  kExitDivergence = 3,     // replay differs from the recording, or the recording is damaged
+  kExitFailure = 1,          // anything else that went wrong on our side
+  kExitUsage = 2,            // bad command line
+  kExitDivergence = 3,       // replay differs from the recording, or the recording is damaged
   kExitNotExecutable = 126,  // as the shell says it
   kExitNotFound = 127,
 };

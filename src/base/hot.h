@@ -21,7 +21,9 @@ inline long syscall6(long nr, long a, long b, long c, long d, long e, long f) {
                : "rcx", "r11", "memory");
   return ret;
 }
-inline bool is_error(long ret) { return static_cast<unsigned long>(ret) >= static_cast<unsigned long>(-4095); }
+inline bool is_error(long ret) {
+  return static_cast<unsigned long>(ret) >= static_cast<unsigned long>(-4095);
+}
 
 // rep movsb is fast for any size on CPUs with ERMS/FSRM and uses no vector register the guest could see.
 inline void copy(void* to, const void* from, size_t n) {

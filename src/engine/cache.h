@@ -21,14 +21,14 @@ namespace backstep::engine {
 
 struct Block {
   Address guest;
-  uint32_t cache;      // address of the body
-  uint32_t meta;       // index into the meta arena
-  uint32_t links;      // head of the list of incoming links, 0: none
+  uint32_t cache;  // address of the body
+  uint32_t meta;   // index into the meta arena
+  uint32_t links;  // head of the list of incoming links, 0: none
   uint16_t guest_size;
   uint16_t cache_size;
-  uint16_t count;      // instructions
-  uint8_t dead;        // invalidated
-  uint8_t stable;      // from a file mapped read-only: no links are kept, forgetting it empties the cache
+  uint16_t count;  // instructions
+  uint8_t dead;    // invalidated
+  uint8_t stable;  // from a file mapped read-only: no links are kept, forgetting it empties the cache
   uint32_t pad;
 };
 static_assert(sizeof(Block) == 32);
@@ -36,18 +36,18 @@ static_assert(sizeof(Block) == 32);
 enum class ExitKind : uint8_t { Branch, HostOp, TickStop };
 
 struct Exit {
-  Address target;    // Branch, TickStop: where to go on; HostOp: address of the instruction
-  uint32_t patch;    // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
+  Address target;  // Branch, TickStop: where to go on; HostOp: address of the instruction
+  uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
   ExitKind kind;
-  uint8_t length;    // HostOp: length of the instruction
+  uint8_t length;  // HostOp: length of the instruction
   uint16_t pad;
 };
 static_assert(sizeof(Exit) == 16);
 
 struct Link {
-  uint32_t patch;   // address of the rel32
+  uint32_t patch;  // address of the rel32
   uint32_t next;
-  Address target;   // guest address it leads to
+  Address target;  // guest address it leads to
 };
 static_assert(sizeof(Link) == 16);
 
@@ -63,11 +63,11 @@ static_assert(sizeof(PageNode) == 128);
 
 struct PageCode {
   Address page;
-  uint32_t nodes;      // head of the list, 0: none
-  uint8_t filled;      // bit c: the jump table of 1 KB chunk c is filled with the miss stub
-  uint8_t watched;     // the real page is write-protected by us because the guest may write it
+  uint32_t nodes;   // head of the list, 0: none
+  uint8_t filled;   // bit c: the jump table of 1 KB chunk c is filled with the miss stub
+  uint8_t watched;  // the real page is write-protected by us because the guest may write it
   uint16_t pad;
-  uint64_t starts[64]; // bit per byte: a translated instruction starts here
+  uint64_t starts[64];  // bit per byte: a translated instruction starts here
 };
 
 // A stretch of guest memory that may be executed, as the owner of the memory map told us.
@@ -83,7 +83,7 @@ struct WideEntry {
 };
 
 inline constexpr uint32_t kWideEntries = 1 << 16;
-inline constexpr uint32_t kPageHash = 1 << 16;   // pages of guest code above layout::kDirectEnd
+inline constexpr uint32_t kPageHash = 1 << 16;  // pages of guest code above layout::kDirectEnd
 inline constexpr uint32_t kFetchRanges = 16;
 
 // Arenas, one after the other; sizes are addresses, memory is used as it is touched.
@@ -96,7 +96,8 @@ inline PageCode* const kPages = reinterpret_cast<PageCode*>(layout::kArenas + 4 
 inline uint8_t* const kMeta = reinterpret_cast<uint8_t*>(layout::kArenas + 5 * kArenaSize);
 inline uint32_t* const kDirectPages = reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize);
 inline WideEntry* const kWide = reinterpret_cast<WideEntry*>(layout::kArenas + 6 * kArenaSize + 0x1000'0000);
-inline uint32_t* const kWidePages = reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize + 0x2000'0000);
+inline uint32_t* const kWidePages =
+    reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize + 0x2000'0000);
 inline constexpr uint64_t kArenasTotal = 7 * kArenaSize;
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
@@ -107,15 +108,15 @@ struct Statistics {
 // The one cache of this process.
 struct Cache {
   // options, set once
-  uint64_t size;       // bytes used of layout::kCacheMax
-  uint32_t max_block;  // instructions per block
-  bool link;           // patch direct branches
-  bool check;          // compare with Context::limit at every tick
-  bool vector;         // count in xmm31 (else in Context::tick)
+  uint64_t size;         // bytes used of layout::kCacheMax
+  uint32_t max_block;    // instructions per block
+  bool link;             // patch direct branches
+  bool check;            // compare with Context::limit at every tick
+  bool vector;           // count in xmm31 (else in Context::tick)
   uint32_t hi16_offset;  // of ZMM16-31 in the XSAVE area
   // state
-  uint8_t* hot;        // next byte of translated code; grows up
-  uint8_t* cold;       // stubs; grow down from the end
+  uint8_t* hot;                                       // next byte of translated code; grows up
+  uint8_t* cold;                                      // stubs; grow down from the end
   uint32_t blocks, exits, links, nodes, pages, meta;  // used entries; index 0 is never used
   uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
   uint32_t tail_block;
@@ -123,7 +124,7 @@ struct Cache {
   uint32_t alias_pages;    // pages that the owner of the memory map made read-only: other views of such pages
   uint32_t fetch_next;
   FetchRange fetch[kFetchRanges];
-  bool evex_seen;      // control has reached an AVX-512 instruction; from then on ticks are counted in memory
+  bool evex_seen;  // control has reached an AVX-512 instruction; from then on ticks are counted in memory
   Statistics stats;
 };
 extern Cache bs_cache;

@@ -66,14 +66,16 @@ static_assert(offsetof(Context, in_guest) == 0x138);
 static_assert(sizeof(Context) <= layout::kHotSize);
 
 enum EngineFeature : uint64_t {
-  kHaveFsgsbase = 1,     // rdfsbase & co. may be used
-  kVectorCounter = 2,    // ticks are counted in xmm31
+  kHaveFsgsbase = 1,   // rdfsbase & co. may be used
+  kVectorCounter = 2,  // ticks are counted in xmm31
   kHaveAvx = 4,
 };
 
 // Not a canonical address, so no jump can ask for it. entry.S knows the value.
 inline constexpr Address kNoTarget = 0x8bad'f00d'0000'0001;
 
-inline Context& context() { return *reinterpret_cast<Context*>(layout::kHotPage); }
+inline Context& context() {
+  return *reinterpret_cast<Context*>(layout::kHotPage);
+}
 
 }  // namespace backstep

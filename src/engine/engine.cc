@@ -35,19 +35,21 @@ void map_fixed(uint64_t address, uint64_t size, int prot, const char* what) {
   if (p != reinterpret_cast<void*>(address)) {
     int err = errno;
     if (p != MAP_FAILED) munmap(p, size);
-    throw Error(fmt::format("cannot reserve {} MB of addresses at {:#x} for {}: {}. A limit on virtual memory "
-                            "(ulimit -v) or strict overcommit is the usual cause; lift it and try again.",
-                            size >> 20, address, what, p == MAP_FAILED ? errno_text(err) : "occupied"));
+    throw Error(
+        fmt::format("cannot reserve {} MB of addresses at {:#x} for {}: {}. A limit on virtual memory "
+                    "(ulimit -v) or strict overcommit is the usual cause; lift it and try again.",
+                    size >> 20, address, what, p == MAP_FAILED ? errno_text(err) : "occupied"));
   }
 }
 
 void make_pads() {
-  void (*const targets[])() = {bs_exit_branch, bs_exit_miss, bs_exit_hostop, bs_exit_tick, bs_wide_lookup,
-                               bs_exit_syscall};
+  void (*const targets[])() = {bs_exit_branch, bs_exit_miss,   bs_exit_hostop,
+                               bs_exit_tick,   bs_wide_lookup, bs_exit_syscall};
   static_assert(std::size(targets) == static_cast<size_t>(Pad::Count));
   for (uint32_t i = 0; i < std::size(targets); i++) {
     Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(pad_address(static_cast<Pad>(i))))};
-    e.u8(0xff), e.u8(0x25), e.u32(2), e.u16(0x9066);  // jmp [rip+2]; the address is aligned: the guest may set AC
+    e.u8(0xff), e.u8(0x25), e.u32(2),
+        e.u16(0x9066);  // jmp [rip+2]; the address is aligned: the guest may set AC
     e.u64(reinterpret_cast<uint64_t>(targets[i]));
   }
 }
@@ -92,7 +94,8 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
   Machine machine = this_machine();
   if (!(machine.xcr0 & 2))
     throw Error("this CPU or kernel has no XSAVE; Backstep needs it (any x86-64 machine since 2011 has it)");
-  uint64_t size = std::clamp<uint64_t>(options.cache_size, 64 << 10, layout::kCacheMax) & ~(layout::kPage - 1);
+  uint64_t size =
+      std::clamp<uint64_t>(options.cache_size, 64 << 10, layout::kCacheMax) & ~(layout::kPage - 1);
   map_fixed(layout::kHotPage, layout::kHotSize, PROT_READ | PROT_WRITE, "the guest's context");
   map_fixed(layout::kCacheStart, size, PROT_READ | PROT_WRITE | PROT_EXEC, "the code cache");
   map_fixed(layout::kJumpTable, layout::kJumpTableSize, PROT_READ | PROT_WRITE, "the jump table");
@@ -107,7 +110,8 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
   Context& ctx = context();
   bool vector = machine.vector_counter && options.counter != EngineOptions::Counter::Memory;
   if (options.counter == EngineOptions::Counter::Vector && !vector)
-    throw Error("this CPU cannot count in a vector register (it has no AVX-512VL); use --engine-counter=memory");
+    throw Error(
+        "this CPU cannot count in a vector register (it has no AVX-512VL); use --engine-counter=memory");
   ctx.features = 0;
   if (machine.fsgsbase) ctx.features |= kHaveFsgsbase;
   if (vector) ctx.features |= kVectorCounter;
@@ -219,8 +223,9 @@ std::optional<Stop> Engine::after_fault() {
   fault.cache_pc -= trapped;
   uint32_t id = block_at(fault.cache_pc);
   if (id == 0)
-    throw Error(fmt::format("internal error: signal {} in the code cache at {:#x}, outside of any block (tick {})",
-                            fault.signo, fault.cache_pc, ctx.tick));
+    throw Error(
+        fmt::format("internal error: signal {} in the code cache at {:#x}, outside of any block (tick {})",
+                    fault.signo, fault.cache_pc, ctx.tick));
   const Block& block = kBlocks[id];
   const uint8_t* meta = kMeta + block.meta;
   uint32_t cache = block.cache;
@@ -249,7 +254,8 @@ std::optional<Stop> Engine::after_fault() {
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
     auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(cache));
-    if (in.disp_at && fault.cache_pc > cache && emitted[0] == 0x48 && emitted[1] == 0x89 && emitted[3] == 0x25) {
+    if (in.disp_at && fault.cache_pc > cache && emitted[0] == 0x48 && emitted[1] == 0x89 &&
+        emitted[3] == 0x25) {
       uint32_t slot;
       std::memcpy(&slot, emitted + 4, 4);
       if (slot == BACKSTEP_FIELD(spill_any)) ctx.gpr[emitted[2] >> 3 & 7] = ctx.spill_any;
@@ -258,8 +264,8 @@ std::optional<Stop> Engine::after_fault() {
   if (fault.signo == SIGSEGV && bs_cache.watched_pages) {
     PageCode* page = page_of(fault.address, false);
     if (page && page->watched) {
-      // The guest writes to a page that code was translated from. Drop the code; if the writer itself is on that
-      // page, run the write alone first, or we would be back here for ever.
+      // The guest writes to a page that code was translated from. Drop the code; if the writer itself is on
+      // that page, run the write alone first, or we would be back here for ever.
       Address written = fault.address & ~(layout::kPage - 1);
       Address last = ctx.rip + (i < block.count ? meta[2 * i] : 1) - 1;  // the books may be gone after this
       invalidate_page(written);

@@ -23,8 +23,8 @@ uint32_t bs_enter();
 void bs_fault_resume();
 
 // Places that translated code jumps to.
-void bs_exit_branch();   // Context::exit: direct branch not linked
-void bs_exit_miss();     // indirect branch, no landing known
+void bs_exit_branch();  // Context::exit: direct branch not linked
+void bs_exit_miss();    // indirect branch, no landing known
 void bs_exit_hostop();
 void bs_exit_tick();
 void bs_wide_lookup();   // indirect branch whose target may lie above layout::kDirectEnd

@@ -1,7 +1,7 @@
 // Signal handlers. A fault in cache code is the guest's own fault (or one of ours by design: a jump table
 // miss, a store to a watched page); the handler copies the guest's registers out of the signal frame into the
-// context and lets the kernel resume on the host stack, in bs_fault_resume. Handlers run with whatever FS base
-// was loaded, so they are hot-world code on an alternate stack.
+// context and lets the kernel resume on the host stack, in bs_fault_resume. Handlers run with whatever FS
+// base was loaded, so they are hot-world code on an alternate stack.
 #include <ucontext.h>
 
 #include <csignal>
@@ -92,10 +92,13 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
     }
     if (in_cache) {
       copy_state(ctx, uc);
-      bs_fault_info = {signo, info->si_code, reinterpret_cast<uint64_t>(info->si_addr),
+      bs_fault_info = {signo,
+                       info->si_code,
+                       reinterpret_cast<uint64_t>(info->si_addr),
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_ERR]),
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_TRAPNO]),
-                       static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_CR2]), static_cast<uint32_t>(pc)};
+                       static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_CR2]),
+                       static_cast<uint32_t>(pc)};
       uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
       uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
       uc->uc_mcontext.gregs[REG_EFL] &= ~0x400;

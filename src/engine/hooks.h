@@ -25,7 +25,7 @@ struct FaultInfo {
   uint64_t error;    // page fault error code, trap number, cr2 as in the sigcontext
   uint64_t trapno;
   uint64_t cr2;
-  uint32_t cache_pc; // where in the cache; 0: asynchronous
+  uint32_t cache_pc;  // where in the cache; 0: asynchronous
 };
 extern FaultInfo bs_fault_info;
 

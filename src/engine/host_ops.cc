@@ -1,9 +1,9 @@
 // Deterministic instructions that must not see the engine: done here on the saved state.
 //
-// XSAVE and its relatives store the components that the guest may see, always in full and always with the same
-// header: which components count as 'in use' is up to the CPU and would differ between two runs.
-// FNSTENV/FNSAVE/FXSAVE would store the code cache address of the last x87 instruction; the pointers are stored as
-// zero instead, as AMD CPUs do it when no exception is pending.
+// XSAVE and its relatives store the components that the guest may see, always in full and always with the
+// same header: which components count as 'in use' is up to the CPU and would differ between two runs.
+// FNSTENV/FNSAVE/FXSAVE would store the code cache address of the last x87 instruction; the pointers are
+// stored as zero instead, as AMD CPUs do it when no exception is pending.
 #include "engine/host_ops.h"
 
 #include <cstring>
@@ -20,7 +20,9 @@ uint64_t bits_of(const Context& ctx) {
   std::memcpy(&bits, ctx.xsave + 512, 8);
   return bits;
 }
-void set_bits(Context& ctx, uint64_t bits) { std::memcpy(ctx.xsave + 512, &bits, 8); }
+void set_bits(Context& ctx, uint64_t bits) {
+  std::memcpy(ctx.xsave + 512, &bits, 8);
+}
 
 // Makes the saved x87/SSE/AVX components explicit (bit set, contents valid).
 void materialise(Context& ctx) {
@@ -37,7 +39,9 @@ void materialise(Context& ctx) {
 }
 
 // Last x87 instruction: opcode, instruction and data pointers.
-void clear_pointers(unsigned char* legacy) { std::memset(legacy + 6, 0, 18); }
+void clear_pointers(unsigned char* legacy) {
+  std::memset(legacy + 6, 0, 18);
+}
 
 Emulated xsave(const isa::Insn& in, Context& ctx, uint64_t xcr0, const GuestAccess& access, Address* fault) {
   Address to = effective_address(in, ctx);
@@ -106,16 +110,22 @@ Emulated xrstor(const isa::Insn& in, Context& ctx, uint64_t xcr0, const GuestAcc
   }
   if (mask & 6) {
     uint32_t initial = 0x1f80;
-    if (loads_mxcsr) std::memcpy(ctx.xsave + 24, p + 24, 4);
-    else std::memcpy(ctx.xsave + 24, &initial, 4);
+    if (loads_mxcsr)
+      std::memcpy(ctx.xsave + 24, p + 24, 4);
+    else
+      std::memcpy(ctx.xsave + 24, &initial, 4);
   }
   if (mask & 2) {
-    if (have & 2) std::memcpy(ctx.xsave + 160, p + 160, 256);
-    else std::memset(ctx.xsave + 160, 0, 256);
+    if (have & 2)
+      std::memcpy(ctx.xsave + 160, p + 160, 256);
+    else
+      std::memset(ctx.xsave + 160, 0, 256);
   }
   if (mask & 4) {
-    if (have & 4) std::memcpy(ctx.xsave + kAvxOffset, p + kAvxOffset, kAvxSize);
-    else bits &= ~4ull;
+    if (have & 4)
+      std::memcpy(ctx.xsave + kAvxOffset, p + kAvxOffset, kAvxSize);
+    else
+      bits &= ~4ull;
   }
   set_bits(ctx, bits);
   return Emulated::Done;
@@ -145,12 +155,16 @@ Emulated fp_environment(const isa::Insn& in, Context& ctx, const GuestAccess& ac
   uint32_t mxcsr = 0x1f80;
   std::memcpy(image + 24, &mxcsr, 4);
   if (in.opsize) {
-    if (save_all) asm volatile("fxrstor64 %1; data16 fnsave %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
-    else asm volatile("fxrstor64 %1; data16 fnstenv %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
+    if (save_all)
+      asm volatile("fxrstor64 %1; data16 fnsave %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
+    else
+      asm volatile("fxrstor64 %1; data16 fnstenv %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
     std::memset(buffer + 6, 0, 8);
   } else {
-    if (save_all) asm volatile("fxrstor64 %1; fnsave %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
-    else asm volatile("fxrstor64 %1; fnstenv %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
+    if (save_all)
+      asm volatile("fxrstor64 %1; fnsave %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
+    else
+      asm volatile("fxrstor64 %1; fnstenv %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
     std::memset(buffer + 12, 0, 14);
   }
   asm volatile("fninit");
@@ -193,14 +207,15 @@ Emulated gs_base(const isa::Insn& in, Context& ctx) {
     ctx.gpr[reg] = wide ? ctx.gs_base : ctx.gs_base & 0xffff'ffff;
   } else {
     uint64_t value = wide ? ctx.gpr[reg] : ctx.gpr[reg] & 0xffff'ffff;
-    if (static_cast<int64_t>(value << 16) >> 16 != static_cast<int64_t>(value)) return Emulated::GeneralProtection;
+    if (static_cast<int64_t>(value << 16) >> 16 != static_cast<int64_t>(value))
+      return Emulated::GeneralProtection;
     ctx.gs_base = value;
   }
   return Emulated::Done;
 }
 
-// Selectors for fs and gs: only the null selector is usable in a 64-bit process without an LDT, and loading it
-// clears the base.
+// Selectors for fs and gs: only the null selector is usable in a 64-bit process without an LDT, and loading
+// it clears the base.
 Emulated segment(const isa::Insn& in, Context& ctx, const GuestAccess& access, Address* fault) {
   if (in.map != 0 || in.opcode != 0x8e) return Emulated::GeneralProtection;
   uint64_t selector;
@@ -232,8 +247,10 @@ Address effective_address(const isa::Insn& in, const Context& ctx) {
   if (rm == 4) {
     uint8_t sib = code[at++];
     unsigned base = sib & 7, index = ((sib >> 3) & 7) | (in.rex & 2 ? 8 : 0);
-    if (base == 5 && mod == 0) disp = 4;
-    else ea = ctx.gpr[base | (in.rex & 1 ? 8 : 0)];
+    if (base == 5 && mod == 0)
+      disp = 4;
+    else
+      ea = ctx.gpr[base | (in.rex & 1 ? 8 : 0)];
     if (index != 4) ea += ctx.gpr[index] << (sib >> 6);
   } else if (rm == 5 && mod == 0) {
     ea = ctx.rip + in.length;
@@ -253,17 +270,30 @@ Address effective_address(const isa::Insn& in, const Context& ctx) {
   return ea;
 }
 
-Emulated emulate(const isa::Insn& in, Context& ctx, uint64_t xcr0, const GuestAccess& access, Address* fault) {
+Emulated emulate(const isa::Insn& in, Context& ctx, uint64_t xcr0, const GuestAccess& access,
+                 Address* fault) {
   Emulated result;
   switch (in.cls) {
-    case isa::Class::Xsave: result = xsave(in, ctx, xcr0, access, fault); break;
-    case isa::Class::Xrstor: result = xrstor(in, ctx, xcr0, access, fault); break;
-    case isa::Class::FpEnv: result = fp_environment(in, ctx, access, fault); break;
-    case isa::Class::Gs: result = gs_base(in, ctx); break;
-    case isa::Class::Segment: result = segment(in, ctx, access, fault); break;
+    case isa::Class::Xsave:
+      result = xsave(in, ctx, xcr0, access, fault);
+      break;
+    case isa::Class::Xrstor:
+      result = xrstor(in, ctx, xcr0, access, fault);
+      break;
+    case isa::Class::FpEnv:
+      result = fp_environment(in, ctx, access, fault);
+      break;
+    case isa::Class::Gs:
+      result = gs_base(in, ctx);
+      break;
+    case isa::Class::Segment:
+      result = segment(in, ctx, access, fault);
+      break;
     case isa::Class::FarRet:
-    case isa::Class::Iret: return far_return(in, ctx, access, fault);
-    default: return Emulated::IllegalInstruction;
+    case isa::Class::Iret:
+      return far_return(in, ctx, access, fault);
+    default:
+      return Emulated::IllegalInstruction;
   }
   if (result == Emulated::Done) ctx.rip += in.length;
   return result;

@@ -1,8 +1,9 @@
 // Instructions that the guest may not execute itself.
 //
-// Some have results that the program cannot compute (rdtsc, cpuid, …): `sample` executes them for a recording,
-// `apply` puts sampled or logged values into the guest's registers. The others are deterministic but would show
-// or disturb the engine's state (xsave, fnstenv, gs base, far returns): `emulate` does those in both worlds.
+// Some have results that the program cannot compute (rdtsc, cpuid, …): `sample` executes them for a
+// recording, `apply` puts sampled or logged values into the guest's registers. The others are deterministic
+// but would show or disturb the engine's state (xsave, fnstenv, gs base, far returns): `emulate` does those
+// in both worlds.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,16 @@
 namespace backstep::engine {
 
 // Numbers as they stand in the log.
-enum class HostOp : uint16_t { None = 0, Cpuid = 1, Rdtsc = 2, Rdtscp = 3, Rdrand = 4, Rdseed = 5, Rdpid = 6, Xgetbv = 7 };
+enum class HostOp : uint16_t {
+  None = 0,
+  Cpuid = 1,
+  Rdtsc = 2,
+  Rdtscp = 3,
+  Rdrand = 4,
+  Rdseed = 5,
+  Rdpid = 6,
+  Xgetbv = 7
+};
 
 struct HostValues {
   unsigned count = 0;

@@ -5,7 +5,9 @@ namespace backstep::engine {
 namespace {
 
 // Operand size from the prefixes: rdrand, rdseed.
-unsigned operand_bits(const isa::Insn& in) { return in.rex & 8 ? 64 : in.opsize ? 16 : 32; }
+unsigned operand_bits(const isa::Insn& in) {
+  return in.rex & 8 ? 64 : in.opsize ? 16 : 32;
+}
 
 void write_register(Context& ctx, unsigned reg, uint64_t value, unsigned bits) {
   if (bits == 16) {
@@ -19,14 +21,22 @@ void write_register(Context& ctx, unsigned reg, uint64_t value, unsigned bits) {
 
 HostOp host_op_of(const isa::Insn& insn) {
   switch (insn.cls) {
-    case isa::Class::Cpuid: return HostOp::Cpuid;
-    case isa::Class::Rdtsc: return HostOp::Rdtsc;
-    case isa::Class::Rdtscp: return HostOp::Rdtscp;
-    case isa::Class::Rdrand: return HostOp::Rdrand;
-    case isa::Class::Rdseed: return HostOp::Rdseed;
-    case isa::Class::Rdpid: return HostOp::Rdpid;
-    case isa::Class::Xgetbv: return HostOp::Xgetbv;
-    default: return HostOp::None;
+    case isa::Class::Cpuid:
+      return HostOp::Cpuid;
+    case isa::Class::Rdtsc:
+      return HostOp::Rdtsc;
+    case isa::Class::Rdtscp:
+      return HostOp::Rdtscp;
+    case isa::Class::Rdrand:
+      return HostOp::Rdrand;
+    case isa::Class::Rdseed:
+      return HostOp::Rdseed;
+    case isa::Class::Rdpid:
+      return HostOp::Rdpid;
+    case isa::Class::Xgetbv:
+      return HostOp::Xgetbv;
+    default:
+      return HostOp::None;
   }
 }
 

@@ -32,9 +32,9 @@ inline constexpr uint64_t kDirectEnd = 0x5000'0000;  // guest code below this ha
 
 inline constexpr uint64_t kDataStart = 0x2000'0000'0000;
 inline constexpr uint64_t kDataEnd = 0x2a00'0000'0000;
-inline constexpr uint64_t kBrkStart = 0x2000'0000'0000;    // brk heap grows up from here
-inline constexpr uint64_t kBrkEnd = 0x2100'0000'0000;      // ... 1 TB at most
-inline constexpr uint64_t kStackEnd = 0x2a00'0000'0000;    // initial stack ends here
+inline constexpr uint64_t kBrkStart = 0x2000'0000'0000;  // brk heap grows up from here
+inline constexpr uint64_t kBrkEnd = 0x2100'0000'0000;    // ... 1 TB at most
+inline constexpr uint64_t kStackEnd = 0x2a00'0000'0000;  // initial stack ends here
 inline constexpr uint64_t kJumpTable = 0x3000'0000'0000;
 inline constexpr uint64_t kJumpTableSize = kDirectEnd * 4;
 inline constexpr uint64_t kArenas = 0x3100'0000'0000;

@@ -122,7 +122,8 @@ void invalidate_page(Address address) {
 
 int unwatch(Address start, Address end) {
   int found = 0;
-  for (Address page = start & ~(layout::kPage - 1); page < end && bs_cache.watched_pages; page += layout::kPage) {
+  for (Address page = start & ~(layout::kPage - 1); page < end && bs_cache.watched_pages;
+       page += layout::kPage) {
     PageCode* p = page_of(page, false);
     if (!p || !p->watched) continue;
     found++;
@@ -167,8 +168,8 @@ Found body_of(Address pc, Exit* from) {
   // Lay the target down in place of the jump that leads to it, when that jump is the last thing emitted.
   uint8_t* rollback = nullptr;
   const uint32_t tail = c.tail_block;
-  if (from && c.tail_exit && from == &kExits[c.tail_exit] && from->patch + 4 == reinterpret_cast<uint64_t>(c.hot) &&
-      kBlocks[tail].cache_size >= 10) {
+  if (from && c.tail_exit && from == &kExits[c.tail_exit] &&
+      from->patch + 4 == reinterpret_cast<uint64_t>(c.hot) && kBlocks[tail].cache_size >= 10) {
     rollback = c.hot;
     c.hot -= 5;
   }
@@ -218,7 +219,7 @@ extern "C" uint64_t bs_hot_miss() {
   Address target = ctx.target;
   ctx.target = kNoTarget;
   bool fresh = target != kNoTarget && (target >= layout::kDirectEnd || kJumps[target] == 0 ||
-                          kJumps[target] == pad_address(Pad::Miss));
+                                       kJumps[target] == pad_address(Pad::Miss));
   if (!fresh) target = *reinterpret_cast<Address*>(ctx.gpr[RSP] - 8);
 
   Found f = find(target);
@@ -239,7 +240,9 @@ extern "C" uint64_t bs_hot_miss() {
   return 0;
 }
 
-extern "C" uint64_t bs_hot_syscall() { return bs_hooks.syscall_hot(context()) ? context().cont : 0; }
+extern "C" uint64_t bs_hot_syscall() {
+  return bs_hooks.syscall_hot(context()) ? context().cont : 0;
+}
 
 extern "C" uint64_t bs_hot_hostop() {
   Context& ctx = context();

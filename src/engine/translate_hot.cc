@@ -53,11 +53,11 @@ struct Builder {
 
 void emit_tick(Emitter& e, Address target) {
   const Cache& c = bs_cache;
-  static constexpr uint8_t kCount[] = {0x62, 0x01, 0x85, 0x00, 0xd4, 0xfe};   // vpaddq xmm31, xmm31, xmm30
-  static constexpr uint8_t kRead[] = {0x62, 0x61, 0xfd, 0x08, 0x7e, 0xf8};    // vmovq rax, xmm31
-  static constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};           // lahf; seto al
-  static constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};              // add al, 0x7f; sahf
-  static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};              // lea rax, [rax+1]
+  static constexpr uint8_t kCount[] = {0x62, 0x01, 0x85, 0x00, 0xd4, 0xfe};  // vpaddq xmm31, xmm31, xmm30
+  static constexpr uint8_t kRead[] = {0x62, 0x61, 0xfd, 0x08, 0x7e, 0xf8};   // vmovq rax, xmm31
+  static constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};          // lahf; seto al
+  static constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};             // add al, 0x7f; sahf
+  static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};             // lea rax, [rax+1]
   if (!c.check) {
     if (c.vector) {
       e.raw(kCount);
@@ -165,7 +165,7 @@ void emit_copy(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   uint8_t* at = e.p;
   e.bytes(code, in.disp_at);
   at[in.modrm_at] = static_cast<uint8_t>((in.modrm & 0x38) | scratch);
-  if (in.rex) at[in.rex_at] &= static_cast<uint8_t>(~1);                         // REX.B off
+  if (in.rex) at[in.rex_at] &= static_cast<uint8_t>(~1);                                 // REX.B off
   if (in.encoding == 1 && code[in.opcode_at - 3] == 0xc4) at[in.opcode_at - 2] |= 0x20;  // VEX.B (inverted)
   if (in.encoding == 2) at[in.opcode_at - 3] |= 0x20;
   e.bytes(code + in.disp_at + 4, in.length - in.disp_at - 4u);
@@ -277,7 +277,8 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       e.store(R11, BACKSTEP_FIELD(spill_r11));
       e.u8(0x41), e.u8(0x5b);  // pop r11
       if (in.opcode == 0xc2) {
-        e.u8(0x48), e.u8(0x8d), e.u8(0xa4), e.u8(0x24), e.u32(static_cast<uint32_t>(in.rel));  // lea rsp, [rsp+n]
+        e.u8(0x48), e.u8(0x8d), e.u8(0xa4), e.u8(0x24),
+            e.u32(static_cast<uint32_t>(in.rel));  // lea rsp, [rsp+n]
         e.store(R11, BACKSTEP_FIELD(target));
       }
       e.raw(kLookup);
@@ -439,7 +440,8 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   uint32_t tail_patch = 0;
   while (!ended) {
     bool stop = count == max || pc >= page_end;
-    if (!stop && count > 0 && (page->starts[(pc & 4095) / 64] >> (pc % 64) & 1) && find(pc).cache) stop = true;
+    if (!stop && count > 0 && (page->starts[(pc & 4095) / 64] >> (pc % 64) & 1) && find(pc).cache)
+      stop = true;
     if (stop) {
       b.jump(pc);
       break;
@@ -473,9 +475,16 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
 
   // Enter the block into the books.
   uint32_t id = c.blocks++;
-  kBlocks[id] = {start, body, c.meta, 0, static_cast<uint16_t>(pc - start),
-                 static_cast<uint16_t>(b.e.address() - body), static_cast<uint16_t>(count), 0,
-                 range->stable, 0};
+  kBlocks[id] = {start,
+                 body,
+                 c.meta,
+                 0,
+                 static_cast<uint16_t>(pc - start),
+                 static_cast<uint16_t>(b.e.address() - body),
+                 static_cast<uint16_t>(count),
+                 0,
+                 range->stable,
+                 0};
   c.meta += 2 * count;
   c.hot = b.e.p;
   c.stats.blocks++;

@@ -1,6 +1,6 @@
 // What a system call reads from and writes to guest memory, as the table says. Hot world.
-// The recorder asks for outputs to log them; recorder and replayer ask for checksums of inputs to compare them.
-// Guest memory is only touched in ways that survive a bad pointer.
+// The recorder asks for outputs to log them; recorder and replayer ask for checksums of inputs to compare
+// them. Guest memory is only touched in ways that survive a bad pointer.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,9 @@
 namespace backstep::guest {
 
 // CRC over the general registers, rip and flags at an event.
-inline uint32_t register_digest(const Context& ctx) { return hot::crc32c(0, ctx.gpr, 16 * 8 + 8 + 8); }
+inline uint32_t register_digest(const Context& ctx) {
+  return hot::crc32c(0, ctx.gpr, 16 * 8 + 8 + 8);
+}
 
 struct Iovec {
   uint64_t base, length;
@@ -38,9 +40,22 @@ void read_counts(const Syscall& row, uint64_t nr, const uint64_t args[6], uint64
 // Kinds that need no look at memory at all.
 inline bool is_scalar(Arg kind) {
   switch (kind) {
-    case Arg::None: case Arg::Int: case Arg::Uint: case Arg::Long: case Arg::Hex: case Arg::Size: case Arg::Fd:
-    case Arg::Pid: case Arg::Signal: case Arg::Mode: case Arg::Flags: case Arg::Enum: case Arg::Ioctl: case Arg::Fcntl:
-    case Arg::Prctl: case Arg::Argv:
+    case Arg::None:
+    case Arg::Int:
+    case Arg::Uint:
+    case Arg::Long:
+    case Arg::Hex:
+    case Arg::Size:
+    case Arg::Fd:
+    case Arg::Pid:
+    case Arg::Signal:
+    case Arg::Mode:
+    case Arg::Flags:
+    case Arg::Enum:
+    case Arg::Ioctl:
+    case Arg::Fcntl:
+    case Arg::Prctl:
+    case Arg::Argv:
       return true;
     default:
       return false;
@@ -89,11 +104,17 @@ void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], in
     uint64_t addr = args[i];
     if (addr == 0) continue;
     switch (spec.kind) {
-      case Arg::Out: case Arg::OutStruct: case Arg::InOut: case Arg::Pollfds: case Arg::FdSet: case Arg::SockLen: {
+      case Arg::Out:
+      case Arg::OutStruct:
+      case Arg::InOut:
+      case Arg::Pollfds:
+      case Arg::FdSet:
+      case Arg::SockLen: {
         uint64_t fresh = 0;
         if (uint64_t at = count_address(spec, args, i)) {
           int width = count_width(spec.len);
-          if (!bs_guarded_copy(&fresh, reinterpret_cast<const void*>(at), static_cast<unsigned long>(width))) break;
+          if (!bs_guarded_copy(&fresh, reinterpret_cast<const void*>(at), static_cast<unsigned long>(width)))
+            break;
         }
         uint64_t n = spec.len == Len::NulString ? static_cast<uint64_t>(text_length(addr, 65536) + 1)
                                                 : buffer_bytes(spec, args, result, counts[i], fresh);
@@ -102,11 +123,13 @@ void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], in
       }
       case Arg::IovOut:
         if (result > 0)
-          for_each_iovec(addr, args[spec.n], static_cast<uint64_t>(result), [&](uint64_t a, uint64_t n) { f(i, a, n); });
+          for_each_iovec(addr, args[spec.n], static_cast<uint64_t>(result),
+                         [&](uint64_t a, uint64_t n) { f(i, a, n); });
         break;
       case Arg::MsgOut:
         if (!failed)
-          for_each_message_part(addr, static_cast<uint64_t>(result), [&](uint64_t a, uint64_t n) { f(i, a, n); });
+          for_each_message_part(addr, static_cast<uint64_t>(result),
+                                [&](uint64_t a, uint64_t n) { f(i, a, n); });
         break;
       case Arg::MmsgIn:
       case Arg::MmsgOut:

@@ -48,7 +48,8 @@ bool input_sum(const Syscall& row, const ArgSpec& spec, const uint64_t args[6], 
     total += n;
   };
   switch (spec.kind) {
-    case Arg::In: case Arg::InStruct: {
+    case Arg::In:
+    case Arg::InStruct: {
       uint64_t n = buffer_bytes(spec, args, 0);
       if (row.traits & kOutput && static_cast<uint64_t>(result) < n) n = static_cast<uint64_t>(result);
       if (n == 0) return false;
@@ -76,10 +77,12 @@ void read_counts(const Syscall& row, uint64_t nr, const uint64_t args[6], uint64
   for (int i = 0; i < row.argc; i++) {
     counts[i] = 0;
     if (is_scalar(row.args[i].kind) || args[i] == 0) continue;
-    if (row.args[i].len <= Len::ByArgTimes && row.args[i].kind != Arg::Varies) continue;  // none of these has one
+    if (row.args[i].len <= Len::ByArgTimes && row.args[i].kind != Arg::Varies)
+      continue;  // none of these has one
     ArgSpec spec = arg_spec(nr, args, i);
     if (uint64_t at = count_address(spec, args, i)) {
-      if (!bs_guarded_copy(&counts[i], reinterpret_cast<const void*>(at), static_cast<unsigned long>(count_width(spec.len))))
+      if (!bs_guarded_copy(&counts[i], reinterpret_cast<const void*>(at),
+                           static_cast<unsigned long>(count_width(spec.len))))
         counts[i] = 0;
     }
   }

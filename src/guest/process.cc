@@ -20,7 +20,9 @@ namespace {
 
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;
-uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
+uint64_t page_up(uint64_t n) {
+  return (n + kPage - 1) & ~(kPage - 1);
+}
 
 int real_prot(int prot) {
   int p = prot & (PROT_READ | PROT_WRITE);
@@ -72,12 +74,13 @@ bool Process::readable(uint64_t addr, uint64_t size) const {
   return true;
 }
 
-// Code in a shared file mapping can change through every other mapping of the file. Those pages are made read-only
-// while translated code exists.
+// Code in a shared file mapping can change through every other mapping of the file. Those pages are made
+// read-only while translated code exists.
 void Process::watch_aliases(const Region& code, uint64_t page) {
   uint64_t offset = code.offset + (page - code.start);
   map.for_each([&](const Region& r) {
-    if (!(r.flags & MAP_SHARED) || r.dev != code.dev || r.inode != code.inode || !(r.prot & PROT_WRITE)) return;
+    if (!(r.flags & MAP_SHARED) || r.dev != code.dev || r.inode != code.inode || !(r.prot & PROT_WRITE))
+      return;
     if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
     uint64_t alias = r.start + (offset - r.offset);
     if (alias == page) return;
@@ -104,8 +107,9 @@ bool Process::alias_write(const engine::FaultInfo& fault) {
   auto [first, last] = aliases_.equal_range(page);
   for (auto it = first; it != last; ++it)
     if (it->second == (context().rip & ~(kPage - 1)))
-      throw Error("the program changes the code that it is executing through a second mapping of the same page; this "
-                  "is not supported");
+      throw Error(
+          "the program changes the code that it is executing through a second mapping of the same page; this "
+          "is not supported");
   drop_alias(page);
   return true;
 }
@@ -220,7 +224,8 @@ long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced)
   if (old_addr % kPage || new_size == 0 || (flags & ~7ull)) return -EINVAL;
   if (!valid_range(old_addr, old_size) || !valid_range(0, new_size)) return -EFAULT;
   if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) && !(flags & MREMAP_MAYMOVE)) return -EINVAL;
-  if (old_size == 0 || (flags & MREMAP_DONTUNMAP)) return -EINVAL;  // duplicates a shared mapping: not supported
+  if (old_size == 0 || (flags & MREMAP_DONTUNMAP))
+    return -EINVAL;  // duplicates a shared mapping: not supported
   const Region* found = map.find(old_addr);
   if (!found) return -EFAULT;
   Region r = *found;
@@ -331,10 +336,17 @@ long Process::sys_rt_sigprocmask(const uint64_t args[6]) {
     std::memcpy(&set, reinterpret_cast<const void*>(args[1]), 8);
     set &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     switch (static_cast<int>(args[0])) {
-      case SIG_BLOCK: signals.mask |= set; break;
-      case SIG_UNBLOCK: signals.mask &= ~set; break;
-      case SIG_SETMASK: signals.mask = set; break;
-      default: return -EINVAL;
+      case SIG_BLOCK:
+        signals.mask |= set;
+        break;
+      case SIG_UNBLOCK:
+        signals.mask &= ~set;
+        break;
+      case SIG_SETMASK:
+        signals.mask = set;
+        break;
+      default:
+        return -EINVAL;
     }
   }
   if (args[2]) {
@@ -381,7 +393,8 @@ long Process::sys_sigaltstack(uint64_t new_stack, uint64_t old_stack) {
 }
 
 bool Process::sys_rt_sigreturn() {
-  return pop_signal_frame(context(), signals, visible_state(), [this](uint64_t a, uint64_t n) { return readable(a, n); });
+  return pop_signal_frame(context(), signals, visible_state(),
+                          [this](uint64_t a, uint64_t n) { return readable(a, n); });
 }
 
 // AVX-512 is not shown, but a guest that uses it all the same has it saved and restored around its handlers.
@@ -404,10 +417,11 @@ uint32_t Process::memory_checksum() const {
   map.for_each([&](const Region& r) {
     if (!(r.prot & PROT_WRITE) || (r.flags & MAP_SHARED)) return;
     for (uint64_t page = r.start; page < r.end; page += kPage) {
-      // Untouched anonymous pages are zero; pages of zeroes do not count, so that having touched a page without
-      // changing it makes no difference.
+      // Untouched anonymous pages are zero; pages of zeroes do not count, so that having touched a page
+      // without changing it makes no difference.
       unsigned char in_core = 0;
-      if (r.inode == 0 && (mincore(reinterpret_cast<void*>(page), kPage, &in_core) != 0 || !(in_core & 1))) continue;
+      if (r.inode == 0 && (mincore(reinterpret_cast<void*>(page), kPage, &in_core) != 0 || !(in_core & 1)))
+        continue;
       if (!bs_guarded_copy(words.data(), reinterpret_cast<const void*>(page), kPage)) continue;
       if (std::all_of(words.begin(), words.end(), [](uint64_t w) { return w == 0; })) continue;
       crc = hot::crc32c(crc, &page, 8);
@@ -445,12 +459,38 @@ void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const Kernel
   constexpr uint64_t kRestart = 0x1000'0000;
   if (result != -EINTR || !(action.flags & kRestart)) return;
   switch (nr) {
-    case SYS_read: case SYS_readv: case SYS_pread64: case SYS_preadv: case SYS_preadv2:
-    case SYS_write: case SYS_writev: case SYS_pwrite64: case SYS_pwritev: case SYS_pwritev2:
-    case SYS_open: case SYS_openat: case SYS_openat2: case SYS_creat: case SYS_ioctl: case SYS_wait4: case SYS_waitid:
-    case SYS_connect: case SYS_accept: case SYS_accept4: case SYS_recvfrom: case SYS_recvmsg: case SYS_recvmmsg:
-    case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg: case SYS_flock: case SYS_fcntl: case SYS_futex:
-    case SYS_getrandom: case SYS_mq_timedreceive: case SYS_mq_timedsend:
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_creat:
+    case SYS_ioctl:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_connect:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_flock:
+    case SYS_fcntl:
+    case SYS_futex:
+    case SYS_getrandom:
+    case SYS_mq_timedreceive:
+    case SYS_mq_timedsend:
       ctx.rip -= 2;
       ctx.gpr[RAX] = nr;
       break;

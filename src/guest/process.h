@@ -30,8 +30,8 @@ class Process {
 
   // The kernel, or host code, is about to write there for the guest.
   void prepare_write(uint64_t start, uint64_t end);
-  // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code is
-  // forgotten and the store can be made again: true.
+  // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code
+  // is forgotten and the store can be made again: true.
   bool alias_write(const engine::FaultInfo& fault);
 
   // Maps `r` really, replacing guest mappings there; never anything of the host's. `fd` < 0: anonymous.
@@ -73,8 +73,8 @@ enum class Fate { Ignore, Handle, Die, StopProcess };
 Fate fate_of(const KernelSigaction& action, int signo);
 bool is_synchronous(int signo);  // SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP
 
-// A call that a handler with SA_RESTART interrupted is made again after the handler: rip goes back to it. Before
-// pushing the handler's frame, in both worlds.
+// A call that a handler with SA_RESTART interrupted is made again after the handler: rip goes back to it.
+// Before pushing the handler's frame, in both worlds.
 void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action);
 
 // siginfo and trap details for a fault of the guest's code.

@@ -12,19 +12,26 @@
 namespace backstep::isa {
 
 enum class Class : uint8_t {
-  Plain,      // copied
-  Jcc,        // conditional branch, rel = displacement
-  Jmp,        // direct jump
-  Call,       // direct call
-  Loop,       // loop/loope/loopne/jrcxz
-  JmpInd,     // jmp r/m64
-  CallInd,    // call r/m64
-  Ret,        // ret, ret imm16
-  FarRet,     // retf: to the host
-  Iret,       // iretq: to the host
+  Plain,    // copied
+  Jcc,      // conditional branch, rel = displacement
+  Jmp,      // direct jump
+  Call,     // direct call
+  Loop,     // loop/loope/loopne/jrcxz
+  JmpInd,   // jmp r/m64
+  CallInd,  // call r/m64
+  Ret,      // ret, ret imm16
+  FarRet,   // retf: to the host
+  Iret,     // iretq: to the host
   Syscall,
-  Cpuid, Rdtsc, Rdtscp, Rdrand, Rdseed, Rdpid, Xgetbv,  // answered by the host
-  Xsave, Xrstor,   // xsave/xsavec/xsaveopt, xrstor: engine registers must not leak
+  Cpuid,
+  Rdtsc,
+  Rdtscp,
+  Rdrand,
+  Rdseed,
+  Rdpid,
+  Xgetbv,  // answered by the host
+  Xsave,
+  Xrstor,     // xsave/xsavec/xsaveopt, xrstor: engine registers must not leak
   FpEnv,      // fnstenv, fnsave, fxsave: would store a code cache address (FIP)
   Evex,       // AVX-512 encodings: may touch the tick counter's register
   Gs,         // gs: prefix, rdgsbase, wrgsbase: GS is the engine's
@@ -38,16 +45,16 @@ struct Insn {
   uint8_t length = 0;
   Class cls = Class::Bad;
   uint8_t opcode = 0;
-  uint8_t map = 0;       // 0: one byte, 1: 0F, 2: 0F38, 3: 0F3A
-  uint8_t encoding = 0;  // 0 legacy, 1 VEX, 2 EVEX, 3 XOP
-  uint8_t rex = 0;       // legacy REX prefix or 0
-  uint8_t rex_at = 0;    // its offset (valid when rex != 0)
-  uint8_t opcode_at = 0; // offset of the last opcode byte
-  uint8_t modrm_at = 0;  // 0: none
+  uint8_t map = 0;        // 0: one byte, 1: 0F, 2: 0F38, 3: 0F3A
+  uint8_t encoding = 0;   // 0 legacy, 1 VEX, 2 EVEX, 3 XOP
+  uint8_t rex = 0;        // legacy REX prefix or 0
+  uint8_t rex_at = 0;     // its offset (valid when rex != 0)
+  uint8_t opcode_at = 0;  // offset of the last opcode byte
+  uint8_t modrm_at = 0;   // 0: none
   uint8_t modrm = 0;
-  uint8_t disp_at = 0;   // offset of the disp32 of a RIP-relative operand, 0: not RIP-relative
+  uint8_t disp_at = 0;  // offset of the disp32 of a RIP-relative operand, 0: not RIP-relative
   bool rep = false, repne = false, opsize = false, addrsize = false, fs = false, gs = false, lock = false;
-  int32_t rel = 0;       // direct branches; Ret: immediate
+  int32_t rel = 0;  // direct branches; Ret: immediate
 
   bool memory_operand() const { return modrm_at != 0 && (modrm >> 6) != 3; }
 };

@@ -12,6 +12,7 @@ constexpr uint8_t X = 0x20;  // not an instruction in 64-bit mode
 constexpr uint8_t I8 = 1, I16 = 2, IZ = 3, IV = 4, IMOFFS = 5, IENTER = 6, IGRP3B = 7, IGRP3V = 8;
 constexpr uint8_t MB = M | I8, MZ = M | IZ;
 
+// clang-format off
 constexpr uint8_t kOneByte[256] = {
     // 0     1     2     3     4     5     6     7     8     9     a     b     c     d     e     f
     M, M, M, M, I8, IZ, X, X, M, M, M, M, I8, IZ, X, X,                              // 00
@@ -51,6 +52,8 @@ constexpr uint8_t kTwoByte[256] = {
     M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M,                                   // f0
 };
 
+// clang-format on
+
 // Map 1 under VEX and EVEX: the same immediates as the legacy map, ModRM nearly everywhere.
 uint8_t vector_map1(uint8_t opcode, bool evex) {
   if (opcode == 0x77 && !evex) return 0;
@@ -65,27 +68,62 @@ Class classify_one_byte(const Insn& in) {
   switch (op) {
     case 0x8e:  // mov sreg: only fs and gs carry a base
       return reg == 4 || reg == 5 ? Class::Segment : Class::Plain;
-    case 0x9b: return Class::Plain;
-    case 0xc2: case 0xc3: return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Ret;
-    case 0xc6: case 0xc7: return reg == 7 && in.modrm == 0xf8 ? Class::Forbidden : Class::Plain;
-    case 0xca: case 0xcb: return Class::FarRet;
-    case 0xcc: case 0xf1: case 0xf4: return Class::Trap;
-    case 0xcd: return (in.rel & 0xff) == 0x80 ? Class::Forbidden : Class::Trap;  // 32-bit system calls
-    case 0xcf: return Class::Iret;
-    case 0xd9: return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnstenv
-    case 0xdd: return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnsave
-    case 0xe0: case 0xe1: case 0xe2: case 0xe3: return Class::Loop;
-    case 0xe4: case 0xe5: case 0xe6: case 0xe7: case 0xec: case 0xed: case 0xee: case 0xef:
-    case 0x6c: case 0x6d: case 0x6e: case 0x6f: case 0xfa: case 0xfb: return Class::Trap;  // I/O, cli, sti
-    case 0xe8: return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Call;
-    case 0xe9: case 0xeb: return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Jmp;
+    case 0x9b:
+      return Class::Plain;
+    case 0xc2:
+    case 0xc3:
+      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Ret;
+    case 0xc6:
+    case 0xc7:
+      return reg == 7 && in.modrm == 0xf8 ? Class::Forbidden : Class::Plain;
+    case 0xca:
+    case 0xcb:
+      return Class::FarRet;
+    case 0xcc:
+    case 0xf1:
+    case 0xf4:
+      return Class::Trap;
+    case 0xcd:
+      return (in.rel & 0xff) == 0x80 ? Class::Forbidden : Class::Trap;  // 32-bit system calls
+    case 0xcf:
+      return Class::Iret;
+    case 0xd9:
+      return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnstenv
+    case 0xdd:
+      return reg == 6 && in.modrm < 0xc0 ? Class::FpEnv : Class::Plain;  // fnsave
+    case 0xe0:
+    case 0xe1:
+    case 0xe2:
+    case 0xe3:
+      return Class::Loop;
+    case 0xe4:
+    case 0xe5:
+    case 0xe6:
+    case 0xe7:
+    case 0xec:
+    case 0xed:
+    case 0xee:
+    case 0xef:
+    case 0x6c:
+    case 0x6d:
+    case 0x6e:
+    case 0x6f:
+    case 0xfa:
+    case 0xfb:
+      return Class::Trap;  // I/O, cli, sti
+    case 0xe8:
+      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Call;
+    case 0xe9:
+    case 0xeb:
+      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Jmp;
     case 0xff:
       if (reg == 2 || reg == 4) {
         if (in.opsize && !(in.rex & 8)) return Class::Forbidden;
         return reg == 2 ? Class::CallInd : Class::JmpInd;
       }
       return reg == 3 || reg == 5 ? Class::Forbidden : Class::Plain;  // far ones
-    default: return Class::Plain;
+    default:
+      return Class::Plain;
   }
 }
 
@@ -100,20 +138,40 @@ Class classify_two_byte(const Insn& in) {
       if (in.modrm == 0xf9) return Class::Rdtscp;
       if (in.modrm == 0xd5 || in.modrm == 0xd6) return Class::Forbidden;  // xend, xtest: no TSX
       return Class::Plain;
-    case 0x05: return Class::Syscall;
-    case 0x06: case 0x07: case 0x08: case 0x09: case 0x0b: case 0x30: case 0x32: case 0x33: case 0x35:
-    case 0x37: case 0xaa: case 0xb9: case 0xff: return Class::Trap;
-    case 0x34: return Class::Forbidden;
-    case 0x31: return Class::Rdtsc;
-    case 0xa2: return Class::Cpuid;
-    case 0xa1: case 0xa9: case 0xb4: case 0xb5: return Class::Segment;  // pop fs/gs, lfs, lgs
+    case 0x05:
+      return Class::Syscall;
+    case 0x06:
+    case 0x07:
+    case 0x08:
+    case 0x09:
+    case 0x0b:
+    case 0x30:
+    case 0x32:
+    case 0x33:
+    case 0x35:
+    case 0x37:
+    case 0xaa:
+    case 0xb9:
+    case 0xff:
+      return Class::Trap;
+    case 0x34:
+      return Class::Forbidden;
+    case 0x31:
+      return Class::Rdtsc;
+    case 0xa2:
+      return Class::Cpuid;
+    case 0xa1:
+    case 0xa9:
+    case 0xb4:
+    case 0xb5:
+      return Class::Segment;  // pop fs/gs, lfs, lgs
     case 0xae:
       if (!mem) {
         if (in.rep && (reg == 1 || reg == 3)) return Class::Gs;  // rdgsbase, wrgsbase
         return Class::Plain;                                     // rdfsbase, fences, …
       }
       if (in.rep || in.repne) return Class::Plain;
-      if (reg == 0) return Class::FpEnv;                             // fxsave
+      if (reg == 0) return Class::FpEnv;                              // fxsave
       if (reg == 4 || (reg == 6 && !in.opsize)) return Class::Xsave;  // xsave, xsaveopt (66 /6: clwb)
       if (reg == 5) return Class::Xrstor;
       return Class::Plain;
@@ -125,7 +183,8 @@ Class classify_two_byte(const Insn& in) {
       }
       if (reg == 4) return Class::Xsave;  // xsavec
       return Class::Plain;                // cmpxchg8b/16b; xsaves/xrstors fault by themselves
-    default: return Class::Plain;
+    default:
+      return Class::Plain;
   }
 }
 
@@ -149,15 +208,38 @@ Insn decode(const uint8_t* code, uint64_t available) {
       continue;
     }
     switch (byte) {
-      case 0x66: in.opsize = true; break;
-      case 0x67: in.addrsize = true; break;
-      case 0xf2: in.repne = true; in.rep = false; break;
-      case 0xf3: in.rep = true; in.repne = false; break;
-      case 0xf0: in.lock = true; break;
-      case 0x2e: case 0x36: case 0x3e: case 0x26: break;  // ignored in 64-bit mode
-      case 0x64: in.fs = true; in.gs = false; break;
-      case 0x65: in.gs = true; in.fs = false; break;
-      default: goto opcode;
+      case 0x66:
+        in.opsize = true;
+        break;
+      case 0x67:
+        in.addrsize = true;
+        break;
+      case 0xf2:
+        in.repne = true;
+        in.rep = false;
+        break;
+      case 0xf3:
+        in.rep = true;
+        in.repne = false;
+        break;
+      case 0xf0:
+        in.lock = true;
+        break;
+      case 0x2e:
+      case 0x36:
+      case 0x3e:
+      case 0x26:
+        break;  // ignored in 64-bit mode
+      case 0x64:
+        in.fs = true;
+        in.gs = false;
+        break;
+      case 0x65:
+        in.gs = true;
+        in.fs = false;
+        break;
+      default:
+        goto opcode;
     }
     in.rex = 0;
   }
@@ -244,21 +326,40 @@ opcode:
   unsigned imm = 0;
   bool wide = in.rex & 8;
   switch (shape & 0xf) {
-    case I8: imm = 1; break;
-    case I16: imm = 2; break;
-    case IZ: imm = in.opsize && !wide && !vector ? 2 : 4; break;
-    case IV: imm = wide ? 8 : in.opsize ? 2 : 4; break;
-    case IMOFFS: imm = in.addrsize ? 4 : 8; break;
-    case IENTER: imm = 3; break;
-    case IGRP3B: imm = (in.modrm & 0x38) < 0x10 ? 1 : 0; break;
-    case IGRP3V: imm = (in.modrm & 0x38) < 0x10 ? (in.opsize && !wide ? 2 : 4) : 0; break;
-    default: break;
+    case I8:
+      imm = 1;
+      break;
+    case I16:
+      imm = 2;
+      break;
+    case IZ:
+      imm = in.opsize && !wide && !vector ? 2 : 4;
+      break;
+    case IV:
+      imm = wide ? 8 : in.opsize ? 2 : 4;
+      break;
+    case IMOFFS:
+      imm = in.addrsize ? 4 : 8;
+      break;
+    case IENTER:
+      imm = 3;
+      break;
+    case IGRP3B:
+      imm = (in.modrm & 0x38) < 0x10 ? 1 : 0;
+      break;
+    case IGRP3V:
+      imm = (in.modrm & 0x38) < 0x10 ? (in.opsize && !wide ? 2 : 4) : 0;
+      break;
+    default:
+      break;
   }
-  // Near branches have 32-bit displacements whatever the operand size (Intel; with 66 AMD differs: Forbidden).
+  // Near branches have 32-bit displacements whatever the operand size (Intel; with 66 AMD differs:
+  // Forbidden).
   bool near_branch = !vector && ((in.map == 0 && (in.opcode == 0xe8 || in.opcode == 0xe9)) ||
                                  (in.map == 1 && in.opcode >= 0x80 && in.opcode <= 0x8f));
   if (near_branch) imm = 4;
-  if (!vector && in.map == 1 && in.opcode == 0x78 && (in.opsize || in.repne)) imm = 2;  // SSE4a extrq, insertq
+  if (!vector && in.map == 1 && in.opcode == 0x78 && (in.opsize || in.repne))
+    imm = 2;  // SSE4a extrq, insertq
   BACKSTEP_NEED(imm);
   if (at + imm > limit) return in;
   if (imm == 1) in.rel = static_cast<int8_t>(code[at]);

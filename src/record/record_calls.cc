@@ -1,5 +1,5 @@
-// System calls that the table alone does not describe: those that change the guest's memory map or signals, make
-// or replace processes, or would show or disturb something of ours.
+// System calls that the table alone does not describe: those that change the guest's memory map or signals,
+// make or replace processes, or would show or disturb something of ours.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
@@ -31,11 +31,14 @@ using recording::PieceKind;
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
-uint64_t page_up(uint64_t n) { return (n + kPage - 1) & ~(kPage - 1); }
+uint64_t page_up(uint64_t n) {
+  return (n + kPage - 1) & ~(kPage - 1);
+}
 
 long raw(uint64_t nr, const uint64_t a[6]) {
-  return hot::syscall6(static_cast<long>(nr), static_cast<long>(a[0]), static_cast<long>(a[1]), static_cast<long>(a[2]),
-                       static_cast<long>(a[3]), static_cast<long>(a[4]), static_cast<long>(a[5]));
+  return hot::syscall6(static_cast<long>(nr), static_cast<long>(a[0]), static_cast<long>(a[1]),
+                       static_cast<long>(a[2]), static_cast<long>(a[3]), static_cast<long>(a[4]),
+                       static_cast<long>(a[5]));
 }
 
 std::optional<std::string> guest_text(uint64_t addr) {
@@ -55,7 +58,9 @@ bool is_our_fd(uint64_t fd) {
 void set_kind(uint64_t fd, uint8_t kind) {
   if (fd < kTrackedFds) bs_record.fd_kind[fd] = kind;
 }
-uint8_t kind_of(uint64_t fd) { return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0; }
+uint8_t kind_of(uint64_t fd) {
+  return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0;
+}
 
 // Takes our descriptors out of a listing of /proc/self/fd.
 int64_t hide_our_fds(uint64_t buffer, int64_t size) {
@@ -79,21 +84,24 @@ int64_t hide_our_fds(uint64_t buffer, int64_t size) {
 
 // "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
 std::optional<std::string> own_proc_file(const std::string& path) {
-  for (std::string prefix : {std::string("/proc/self/"), std::string("/proc/thread-self/"),
-                             fmt::format("/proc/{}/", getpid()), fmt::format("/proc/self/task/{}/", gettid())})
+  for (std::string prefix :
+       {std::string("/proc/self/"), std::string("/proc/thread-self/"), fmt::format("/proc/{}/", getpid()),
+        fmt::format("/proc/self/task/{}/", gettid())})
     if (path.starts_with(prefix)) return path.substr(prefix.size());
   return std::nullopt;
 }
 
 }  // namespace
 
-void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, bool buffers) {
+void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
+                        bool buffers) {
   uint8_t flags = row.traits & kOutput ? kind_of(args[0]) & 3 : 0;
   while (log_.active() && !log_syscall(row, nr, args, result, flags, buffers))
     if (!log_.reserve(bs_record.needed)) break;
 }
 
-// With code pages write-protected, the kernel could not write there: take the protection off where it may write.
+// With code pages write-protected, the kernel could not write there: take the protection off where it may
+// write.
 int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   if (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) {
     uint64_t capacity = 4096;
@@ -134,13 +142,15 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
     uint64_t n = std::min(kWindow, r->end - args[i]);
     process_.prepare_write(args[i], args[i] + n);
     Shadow s{args[i], std::vector<unsigned char>(n)};
-    if (bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(s.addr), n)) shadows.push_back(std::move(s));
+    if (bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(s.addr), n))
+      shadows.push_back(std::move(s));
   }
   const Syscall& row = syscall_row(nr);
   long result = raw(nr, args);
   if (result != -ENOSYS)
-    note_once(fmt::format("system call {} ({}) is not in the table; its effects were found by comparing memory", nr,
-                          row.name ? row.name : "no name"));
+    note_once(
+        fmt::format("system call {} ({}) is not in the table; its effects were found by comparing memory", nr,
+                    row.name ? row.name : "no name"));
   if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;
   recording::Appender& log = log_.appender();
   Context& ctx = context();
@@ -172,16 +182,23 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     return r;
   };
   switch (nr) {
-    case SYS_mmap: return do_mmap(args);
-    case SYS_munmap: return logged(process_.sys_munmap(args[0], args[1]));
-    case SYS_mprotect: return logged(process_.sys_mprotect(args[0], args[1], args[2]));
+    case SYS_mmap:
+      return do_mmap(args);
+    case SYS_munmap:
+      return logged(process_.sys_munmap(args[0], args[1]));
+    case SYS_mprotect:
+      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
     case SYS_pkey_mprotect:
       if (static_cast<int>(args[3]) != -1) return logged(-EINVAL);
       return logged(process_.sys_mprotect(args[0], args[1], args[2]));
-    case SYS_brk: return logged(process_.sys_brk(args[0]));
-    case SYS_madvise: return logged(process_.sys_madvise(args[0], args[1], args[2]));
-    case SYS_mremap: return logged(process_.sys_mremap(args, std::nullopt));
-    case SYS_arch_prctl: return logged(process_.sys_arch_prctl(args[0], args[1]));
+    case SYS_brk:
+      return logged(process_.sys_brk(args[0]));
+    case SYS_madvise:
+      return logged(process_.sys_madvise(args[0], args[1], args[2]));
+    case SYS_mremap:
+      return logged(process_.sys_mremap(args, std::nullopt));
+    case SYS_arch_prctl:
+      return logged(process_.sys_arch_prctl(args[0], args[1]));
     case SYS_rt_sigaction:
       result = process_.sys_rt_sigaction(args);
       if (result == 0 && args[1]) set_real_action(static_cast<int>(args[0]));
@@ -191,7 +208,8 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       log_call(row, nr, args, result, false);
       set_real_mask();  // what was pending arrives now, behind this event
       return result;
-    case SYS_sigaltstack: return logged(process_.sys_sigaltstack(args[0], args[1]));
+    case SYS_sigaltstack:
+      return logged(process_.sys_sigaltstack(args[0], args[1]));
     case SYS_rt_sigreturn:
       log_call(row, nr, args, 0, false);
       if (!process_.sys_rt_sigreturn()) {
@@ -201,28 +219,38 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       }
       return 0;
     case SYS_rt_sigsuspend:
-    case SYS_pause: return do_suspend(nr, args);
+    case SYS_pause:
+      return do_suspend(nr, args);
     case SYS_exit:
-    case SYS_exit_group: finish(EndKind::Exit, static_cast<int>(args[0]) & 0xff, context().rip - 2);
+    case SYS_exit_group:
+      finish(EndKind::Exit, static_cast<int>(args[0]) & 0xff, context().rip - 2);
     case SYS_execve:
-    case SYS_execveat: return do_exec(nr, args);
+    case SYS_execveat:
+      return do_exec(nr, args);
     case SYS_fork:
     case SYS_vfork:
-    case SYS_clone: return do_fork(nr, args);
-    case SYS_set_tid_address: return logged(gettid());
-    case SYS_set_robust_list: return logged(args[1] == 24 ? 0 : -EINVAL);
-    case SYS_get_robust_list: return logged(-EPERM);
+    case SYS_clone:
+      return do_fork(nr, args);
+    case SYS_set_tid_address:
+      return logged(gettid());
+    case SYS_set_robust_list:
+      return logged(args[1] == 24 ? 0 : -EINVAL);
+    case SYS_get_robust_list:
+      return logged(-EPERM);
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:
-    case SYS_creat: return do_open(nr, args);
+    case SYS_creat:
+      return do_open(nr, args);
     case SYS_readlink:
-    case SYS_readlinkat: return do_readlink(nr, args);
+    case SYS_readlinkat:
+      return do_readlink(nr, args);
     case SYS_close:
       result = is_our_fd(args[0]) ? -EBADF : execute(row, nr, args);
       set_kind(args[0], 0);
       return logged(result);
-    case SYS_close_range: return do_close_range(args);
+    case SYS_close_range:
+      return do_close_range(args);
     case SYS_dup:
       result = execute(row, nr, args);
       if (result >= 0) set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
@@ -237,11 +265,17 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       if (result >= 0 && (args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC))
         set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
       return logged(result, true);
-    case SYS_prctl: return do_prctl(row, args);
+    case SYS_prctl:
+      return do_prctl(row, args);
     case SYS_prlimit64:
-    case SYS_setrlimit: return do_rlimit(row, nr, args);
-    case SYS_ptrace: note_once("ptrace was answered with EPERM"); return logged(-EPERM);
-    case SYS_seccomp: note_once("seccomp filters were refused with EINVAL"); return logged(-EINVAL);
+    case SYS_setrlimit:
+      return do_rlimit(row, nr, args);
+    case SYS_ptrace:
+      note_once("ptrace was answered with EPERM");
+      return logged(-EPERM);
+    case SYS_seccomp:
+      note_once("seccomp filters were refused with EINVAL");
+      return logged(-EINVAL);
     case SYS_shmat:
     case SYS_shmdt:
     case SYS_remap_file_pages:
@@ -274,7 +308,8 @@ void Recorder::log_map(const Region& r, const std::string& key) {
   if (!log_.reserve(256 + r.name.size() + key.size())) return;
   recording::Appender& log = log_.appender();
   uint8_t* at = log.begin(EventKind::Map, 0, 0);
-  for (uint64_t v : {r.start, r.end - r.start, static_cast<uint64_t>(r.prot), static_cast<uint64_t>(r.flags), r.offset})
+  for (uint64_t v :
+       {r.start, r.end - r.start, static_cast<uint64_t>(r.prot), static_cast<uint64_t>(r.flags), r.offset})
     at = recording::put_varint(at, v);
   for (const std::string& text : {r.name, key}) {
     at = recording::put_varint(at, text.size());
@@ -286,8 +321,8 @@ void Recorder::log_map(const Region& r, const std::string& key) {
   log.commit(at);
 }
 
-// The address is ours to choose; file contents come from the store's copy, so that what the guest sees later is
-// what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
+// The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
+// is what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_mmap);
   auto logged = [&](int64_t result) {
@@ -326,9 +361,16 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     at = *place;
   }
   // What
-  Region r{at, at + size, prot & 7, static_cast<int>((shared ? MAP_SHARED : MAP_PRIVATE) | (flags & MAP_ANONYMOUS)),
-           anonymous ? 0 : offset, "", 0, 0};
-  int extra = static_cast<int>(flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
+  Region r{at,
+           at + size,
+           prot & 7,
+           static_cast<int>((shared ? MAP_SHARED : MAP_PRIVATE) | (flags & MAP_ANONYMOUS)),
+           anonymous ? 0 : offset,
+           "",
+           0,
+           0};
+  int extra = static_cast<int>(
+      flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
   if (anonymous) {
     if (long err = process_.map_region(r, -1, extra)) return logged(err);
     logged(static_cast<int64_t>(at));
@@ -361,10 +403,12 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (writable_share) {
       shared_.emplace(r.dev, r.inode);
       bs_record.shared_files = true;
-      note_once(fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
+      note_once(
+          fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
     }
   } else if (r.name != "/dev/zero") {
-    note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded", r.name));
+    note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
+                          r.name));
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
@@ -376,7 +420,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   struct stat st {};
   uint64_t fd = args[0];
   if (nr == SYS_splice || nr == SYS_copy_file_range) fd = args[2];
-  if (nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat) fd = static_cast<uint64_t>(result);
+  if (nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat)
+    fd = static_cast<uint64_t>(result);
   if (nr == SYS_truncate) {
     auto path = guest_text(args[0]);
     if (!path || stat(path->c_str(), &st) != 0) return;
@@ -396,7 +441,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   auto n = static_cast<uint64_t>(result);
   if (nr == SYS_write || nr == SYS_writev) {
     off_t now = lseek(static_cast<int>(fd), 0, SEEK_CUR);
-    if (now >= 0 && static_cast<uint64_t>(now) >= n) first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
+    if (now >= 0 && static_cast<uint64_t>(now) >= n)
+      first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
   } else if (nr == SYS_pwrite64) {
     first = args[3], last = args[3] + n;
   } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
@@ -430,7 +476,8 @@ std::optional<std::string> Recorder::proc_text(const std::string& path) {
     return text;
   }
   if (*file == "auxv")
-    return std::string(reinterpret_cast<const char*>(start_.auxv.data()), start_.auxv.size() * sizeof(uint64_t));
+    return std::string(reinterpret_cast<const char*>(start_.auxv.data()),
+                       start_.auxv.size() * sizeof(uint64_t));
   return std::nullopt;
 }
 
@@ -456,10 +503,12 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   } else {
     result = execute(row, nr, args);
   }
-  bool fd_folder = own && (own->starts_with("fd") && own->find('/', own->starts_with("fdinfo") ? 7 : 3) == std::string::npos);
+  bool fd_folder = own && (own->starts_with("fd") &&
+                           own->find('/', own->starts_with("fdinfo") ? 7 : 3) == std::string::npos);
   if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : 0);
   log_call(row, nr, args, result);
-  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2)) log_file_change(nr, args, result);
+  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
+    log_file_change(nr, args, result);
   return result;
 }
 
@@ -500,7 +549,9 @@ int64_t Recorder::do_close_range(const uint64_t args[6]) {
   for (size_t i = 0; i < ours.size() && result == 0; i++) {
     bool end = i + 1 == ours.size();
     uint64_t to = end ? last : ours[i] - 1ull;
-    if (from <= to || (end && first > last)) result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to), static_cast<long>(args[2]), 0, 0, 0);
+    if (from <= to || (end && first > last))
+      result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to),
+                             static_cast<long>(args[2]), 0, 0, 0);
     from = ours[i] + 1ull;
   }
   if (result == 0 && !(args[2] & CLOSE_RANGE_CLOEXEC))
@@ -579,8 +630,8 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
   return result;
 }
 
-// Threads and recorded children come with a later version. A forked child runs on under the engine, unrecorded,
-// so that the program as a whole works; the recording says so.
+// Threads and recorded children come with a later version. A forked child runs on under the engine,
+// unrecorded, so that the program as a whole works; the recording says so.
 int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);
   Context& ctx = context();
@@ -588,16 +639,20 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   int64_t result;
   if (flags & CLONE_THREAD || ((flags & CLONE_VM) && !(flags & CLONE_VFORK))) {
     const std::string note =
-        "the program tried to start a thread; this version records single-threaded programs, so the call failed with EAGAIN";
+        "the program tried to start a thread; this version records single-threaded programs, so the call "
+        "failed with EAGAIN";
     if (!notes_.count(note)) say(note);
     note_once(note);
     result = -EAGAIN;
   } else {
-    note_once("the program started child processes; this version records only the first process (children ran unrecorded)");
+    note_once(
+        "the program started child processes; this version records only the first process (children ran "
+        "unrecorded)");
     uint64_t real = flags & ~static_cast<uint64_t>(CLONE_VM | CLONE_VFORK | CLONE_SETTLS);
     uint64_t stack = nr == SYS_clone ? args[1] : 0;
-    result = hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
-                           nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
+    result =
+        hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
+                      nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
     if (result == 0) {
       detached_ = true;
       log_.abandon();
@@ -643,7 +698,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   uint64_t real[6];
   std::copy(args, args + 6, real);
   auto path = guest_text(args[nr == SYS_execve ? 0 : 1]);
-  if (path && nr == SYS_execve && own_proc_file(*path) == "exe") real[0] = reinterpret_cast<uint64_t>(start_.exe.c_str());
+  if (path && nr == SYS_execve && own_proc_file(*path) == "exe")
+    real[0] = reinterpret_cast<uint64_t>(start_.exe.c_str());
   int64_t result = raw(nr, real);
   set_real_mask();
   if (mark && log_.active()) {

@@ -63,8 +63,9 @@ bool is_ours(int fd) {
 }
 
 bool simple_output(const Syscall& row) {
-  return row.argc >= 2 && row.args[1].kind == Arg::Out && row.args[1].len == Len::Result && is_scalar(row.args[0].kind) &&
-         (row.argc < 3 || is_scalar(row.args[2].kind)) && (row.argc < 4 || is_scalar(row.args[3].kind)) && row.argc < 5;
+  return row.argc >= 2 && row.args[1].kind == Arg::Out && row.args[1].len == Len::Result &&
+         is_scalar(row.args[0].kind) && (row.argc < 3 || is_scalar(row.args[2].kind)) &&
+         (row.argc < 4 || is_scalar(row.args[3].kind)) && row.argc < 5;
 }
 
 bool vdso_call(uint64_t nr, const uint64_t args[6], long* result) {
@@ -91,7 +92,6 @@ bool vdso_call(uint64_t nr, const uint64_t args[6], long* result) {
 
 }  // namespace
 
-
 void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   HotState& s = bs_record;
   for (int i = 0; i < row.argc; i++)
@@ -116,7 +116,8 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   s.result = result;
 }
 
-bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags, bool buffers) {
+bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags,
+                 bool buffers) {
   HotState& s = bs_record;
   recording::Appender& log = *s.log;
   if (!log.chunk) return true;
@@ -145,7 +146,8 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
         sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(n));
         continue;
       }
-      if ((row.traits & kOutput) && spec.kind == Arg::In && result > 0 && args[i])  // the beginning, for people
+      if ((row.traits & kOutput) && spec.kind == Arg::In && result > 0 &&
+          args[i])  // the beginning, for people
         sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(result < 32 ? result : 32));
       uint64_t length;
       uint32_t crc;
@@ -193,9 +195,18 @@ void fetch_tick(Context& ctx) {
 
 bool changes_files(uint64_t nr) {
   switch (nr) {
-    case 1: case 18: case 20: case 296: case 328:  // write, pwrite64, writev, pwritev, pwritev2
-    case 76: case 77: case 285:                    // truncate, ftruncate, fallocate
-    case 40: case 275: case 326: case 16:          // sendfile, splice, copy_file_range, ioctl (FICLONE)
+    case 1:
+    case 18:
+    case 20:
+    case 296:
+    case 328:  // write, pwrite64, writev, pwritev, pwritev2
+    case 76:
+    case 77:
+    case 285:  // truncate, ftruncate, fallocate
+    case 40:
+    case 275:
+    case 326:
+    case 16:  // sendfile, splice, copy_file_range, ioctl (FICLONE)
       return true;
     default:
       return false;
@@ -208,7 +219,8 @@ bool record_syscall_hot(Context& ctx) {
   const Syscall& row = syscall_row(nr);
   if (row.how != How::Plain || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
   if (s.shared_files && changes_files(nr)) return false;
-  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder)) return false;  // getdents64
+  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))
+    return false;  // getdents64
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   execute_plain(row, nr, args);
@@ -235,22 +247,24 @@ bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
   fetch_tick(ctx);
   engine::HostValues values = engine::sample(op, ctx);
   if (op == engine::HostOp::Cpuid)
-    hide_features(bs_record.cpu, static_cast<uint32_t>(ctx.gpr[RAX]), static_cast<uint32_t>(ctx.gpr[RCX]), values.value);
+    hide_features(bs_record.cpu, static_cast<uint32_t>(ctx.gpr[RAX]), static_cast<uint32_t>(ctx.gpr[RCX]),
+                  values.value);
   if (op == engine::HostOp::Xgetbv) values.value[0] &= bs_record.xcr0;
   log_host_op(ctx, static_cast<uint16_t>(op), values.count, values.value);
   engine::apply(op, insn, values, ctx);
   return true;
 }
 
-// One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this one is
-// delivered. Those that kill come through.
+// One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this
+// one is delivered. Those that kill come through.
 bool record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
   HotState& s = bs_record;
   if (s.pending_count < kPendingSignals) {
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;
   }
-  constexpr uint64_t kFaults = 1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
+  constexpr uint64_t kFaults =
+      1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
   auto* uc = static_cast<ucontext_t*>(frame);
   uint64_t mask;
   __builtin_memcpy(&mask, &uc->uc_sigmask, 8);

@@ -20,23 +20,24 @@ struct HotState {
   recording::Appender* log;
   guest::CpuLevel cpu;
   uint64_t xcr0;
-  int our_fds[4];                  // descriptors that the guest must not touch; -1: none
-  uint8_t fd_kind[kTrackedFds];    // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
-  bool shared_files;               // some file is mapped shared: calls that change files need a look
+  int our_fds[4];  // descriptors that the guest must not touch; -1: none
+  uint8_t
+      fd_kind[kTrackedFds];  // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
+  bool shared_files;         // some file is mapped shared: calls that change files need a look
   long (*vdso_clock_gettime)(int, void*);  // null: none
 
   // A call that was executed but not logged (no room), or executed and logged with signals to deliver next.
   bool executed, logged;
   int64_t result;
-  uint64_t needed;                 // bytes that the event takes
-  uint64_t old_counts[6];          // counts in guest memory before the call (socklen_t …)
+  uint64_t needed;         // bytes that the event takes
+  uint64_t old_counts[6];  // counts in guest memory before the call (socklen_t …)
 
-  uint64_t next_checksum;          // event number from which on a memory checksum is due (--check=deep)
+  uint64_t next_checksum;  // event number from which on a memory checksum is due (--check=deep)
 
   // Asynchronous signals that arrived and are not delivered to the guest yet.
   siginfo_t pending[kPendingSignals];
   volatile unsigned pending_count;
-  uint64_t fatal_mask;             // bit n-1: the guest's disposition of signal n is to die of it
+  uint64_t fatal_mask;  // bit n-1: the guest's disposition of signal n is to die of it
 };
 extern HotState bs_record;
 
@@ -50,8 +51,8 @@ bool record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
 // Executes a plain call; sets result and old_counts.
 void execute_plain(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
 // Writes the event of a finished call. False: no room, `needed` says how much.
-bool log_syscall(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags,
-                 bool buffers);
+bool log_syscall(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
+                 uint8_t flags, bool buffers);
 bool log_host_op(const Context& ctx, uint16_t op, unsigned count, const uint64_t* values);
 
 }  // namespace backstep::recorder

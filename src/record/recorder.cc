@@ -1,7 +1,7 @@
 // The life of a recording: load, run, react, end.
 //
-// The recorded program *is* this process (no supervisor): its parent, process group, terminal and exit status are
-// what they would be without us, and the last thing recording does is to end as the program ended.
+// The recorded program *is* this process (no supervisor): its parent, process group, terminal and exit status
+// are what they would be without us, and the last thing recording does is to end as the program ended.
 #include "record/recorder.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,8 @@ std::string human_size(uint64_t bytes) {
 
 }  // namespace
 
-Recorder::Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording)
+Recorder::Recorder(const RecordOptions& options, const recording::Library& library,
+                   recording::Recording recording)
     : options_(options),
       library_(library),
       recording_(std::move(recording)),
@@ -61,7 +62,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       log_(recording_.log_path(), 1) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
-    throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu), kExitUsage);
+    throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
+                kExitUsage);
   HotState& s = bs_record;
   s.log = &log_.appender();
   s.cpu = *level;
@@ -71,7 +73,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   for (int& fd : s.our_fds) fd = -1;
   s.our_fds[0] = log_.fd();
   // Programs close their stderr (ls does); our own words must still get there.
-  if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0) s.our_fds[1] = stderr_ = recording::move_fd_high(copy);
+  if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0)
+    s.our_fds[1] = stderr_ = recording::move_fd_high(copy);
   s.fd_kind[1] = recording::kToStdout;
   s.fd_kind[2] = recording::kToStderr;
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
@@ -117,7 +120,8 @@ void Recorder::load() {
   at = recording::put_varint(at, process_.signals.mask);
   log.commit(at);
   if (start_.lost_privilege) {
-    const std::string note = "the program file is setuid, setgid or has capabilities; it runs without these privileges";
+    const std::string note =
+        "the program file is setuid, setgid or has capabilities; it runs without these privileges";
     say(note);
     note_once(note);
   }
@@ -127,13 +131,14 @@ void Recorder::map(const Region& region, int fd) {
   std::string key = fd >= 0 ? keep(fd) : "";
   Fd copy(key.empty() ? -1 : store_.open(key));
   if (long err = process_.map_region(region, copy.get()))
-    throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name, region.start,
-                            errno_text(static_cast<int>(-err))));
+    throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name,
+                            region.start, errno_text(static_cast<int>(-err))));
   log_map(region, key);
 }
 
 void Recorder::write(uint64_t addr, std::span<const std::byte> bytes) {
-  if (!process_.readable(addr, bytes.size())) throw Error("internal error: loading writes outside of its mappings");
+  if (!process_.readable(addr, bytes.size()))
+    throw Error("internal error: loading writes outside of its mappings");
   std::memcpy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
   log_memory(addr, bytes.size());
 }
@@ -156,12 +161,24 @@ void Recorder::run() {
   for (;;) {
     engine::Stop stop = process_.engine().run();
     switch (stop.kind) {
-      case engine::Stop::Syscall: on_syscall(); break;
-      case engine::Stop::HostOp: on_host_op(stop.insn); break;
-      case engine::Stop::Fault: on_fault(stop.fault); break;
-      case engine::Stop::BadFetch: on_bad_fetch(ctx.rip); break;
-      case engine::Stop::Signal: die(stop.fault.signo, 0, true); break;
-      case engine::Stop::TickStop: ctx.limit = ~0ull; break;
+      case engine::Stop::Syscall:
+        on_syscall();
+        break;
+      case engine::Stop::HostOp:
+        on_host_op(stop.insn);
+        break;
+      case engine::Stop::Fault:
+        on_fault(stop.fault);
+        break;
+      case engine::Stop::BadFetch:
+        on_bad_fetch(ctx.rip);
+        break;
+      case engine::Stop::Signal:
+        die(stop.fault.signo, 0, true);
+        break;
+      case engine::Stop::TickStop:
+        ctx.limit = ~0ull;
+        break;
     }
   }
 }
@@ -188,7 +205,8 @@ void Recorder::on_syscall() {
         break;
       case How::Refuse:
         result = -ENOSYS;
-        if (nr != SYS_rseq && nr != SYS_clone3) note_once(fmt::format("{} was answered with ENOSYS", row.name));
+        if (nr != SYS_rseq && nr != SYS_clone3)
+          note_once(fmt::format("{} was answered with ENOSYS", row.name));
         log_call(row, nr, args, result, false);
         break;
       case How::Unknown:
@@ -236,10 +254,17 @@ void Recorder::on_host_op(const isa::Insn& insn) {
                              [this](Address a, uint64_t n) { return process_.writable(a, n); }};
   Address fault = 0;
   switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
-    case engine::Emulated::Done: break;
-    case engine::Emulated::IllegalInstruction: on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0}); break;
-    case engine::Emulated::MemoryFault: on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0}); break;
-    case engine::Emulated::GeneralProtection: on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0}); break;
+    case engine::Emulated::Done:
+      break;
+    case engine::Emulated::IllegalInstruction:
+      on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0});
+      break;
+    case engine::Emulated::MemoryFault:
+      on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0});
+      break;
+    case engine::Emulated::GeneralProtection:
+      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+      break;
   }
 }
 
@@ -356,13 +381,15 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   Context& ctx = context();
   bool stopped = !log_.active();
   if (stopped && !log_.stopped().empty()) {
-    manifest_.notes.push_back(fmt::format("the recording ends early: {} (the program ran on)", log_.stopped()));
+    manifest_.notes.push_back(
+        fmt::format("the recording ends early: {} (the program ran on)", log_.stopped()));
     kind = EndKind::Stopped;
   }
   uint64_t events = log_.appender().events + (stopped ? 0 : 1);
   Tick ticks = stopped ? log_.appender().tick : ctx.tick;
   log_.end(kind, status, ctx.tick, pc, asynchronous ? recording::kAsynchronous : 0);
-  manifest_.end = recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
+  manifest_.end =
+      recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   try {
     manifest_.save(recording_.manifest_path());
@@ -370,9 +397,9 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
     say(e.what());
   }
   auto& end = *manifest_.end;
-  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}", static_cast<double>(end.duration_ns) / 1e9,
-                  end.ticks, end.events, human_size(log_.size()), recording_.dir(),
-                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}",
+                  static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
+                  recording_.dir(), stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::say(const std::string& text) const {

@@ -49,8 +49,10 @@ class Recorder final : public guest::Placer {
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
-  void log_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, bool buffers = true);
-  int64_t execute(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);  // plain, with write watches off
+  void log_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
+                bool buffers = true);
+  int64_t execute(const guest::Syscall& row, uint64_t nr,
+                  const uint64_t args[6]);  // plain, with write watches off
   int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
   int64_t do_mmap(const uint64_t args[6]);
   int64_t do_open(uint64_t nr, const uint64_t args[6]);
@@ -78,8 +80,8 @@ class Recorder final : public guest::Placer {
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
   std::set<std::pair<uint64_t, uint64_t>> shared_;  // device and inode of files mapped shared
-  int stderr_ = -1;        // our copy of it; -1: it was closed
-  bool detached_ = false;  // a forked child: runs on, unrecorded
+  int stderr_ = -1;                                 // our copy of it; -1: it was closed
+  bool detached_ = false;                           // a forked child: runs on, unrecorded
   int64_t started_ns_ = 0;
 };
 

@@ -15,8 +15,12 @@ inline uint8_t* put_varint(uint8_t* p, uint64_t v) {
   *p++ = static_cast<uint8_t>(v);
   return p;
 }
-inline uint64_t zigzag(int64_t v) { return static_cast<uint64_t>(v) << 1 ^ static_cast<uint64_t>(v >> 63); }
-inline int64_t unzigzag(uint64_t v) { return static_cast<int64_t>(v >> 1) ^ -static_cast<int64_t>(v & 1); }
+inline uint64_t zigzag(int64_t v) {
+  return static_cast<uint64_t>(v) << 1 ^ static_cast<uint64_t>(v >> 63);
+}
+inline int64_t unzigzag(uint64_t v) {
+  return static_cast<int64_t>(v >> 1) ^ -static_cast<int64_t>(v & 1);
+}
 
 inline uint8_t* put_u32(uint8_t* p, uint32_t v) {
   __builtin_memcpy(p, &v, 4);

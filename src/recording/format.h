@@ -60,25 +60,36 @@ struct ChunkHeader {
 static_assert(sizeof(ChunkHeader) == 64);
 
 enum class EventKind : uint8_t {
-  None = 0, Syscall = 1, Instr = 2, Signal = 3, Map = 4, Memory = 5, Start = 6, Checksum = 7, Note = 8, End = 9,
+  None = 0,
+  Syscall = 1,
+  Instr = 2,
+  Signal = 3,
+  Map = 4,
+  Memory = 5,
+  Start = 6,
+  Checksum = 7,
+  Note = 8,
+  End = 9,
   FileSize = 10,
 };
 enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
 enum class EndKind : uint8_t {
-  Exit = 0,    // exit_group: status
-  Signal = 1,  // died of a signal: status = signo, at the control point
-  Exec = 2,    // became another program, which is not in this log
-  Stopped = 3, // recording ended (disk full, …) while the program ran on
+  Exit = 0,     // exit_group: status
+  Signal = 1,   // died of a signal: status = signo, at the control point
+  Exec = 2,     // became another program, which is not in this log
+  Stopped = 3,  // recording ended (disk full, …) while the program ran on
 };
 enum EventFlag : uint8_t {
   kToStdout = 1,  // the call wrote to what was the program's stdout / stderr at its start
   kToStderr = 2,
-  kInexact = 4,   // handled by the general fallback
+  kInexact = 4,       // handled by the general fallback
   kAsynchronous = 8,  // Signal: came from outside, not from the instruction at pc
 };
 
 // System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.
-inline constexpr uint16_t logged_number(uint64_t nr) { return nr < 0xffff ? static_cast<uint16_t>(nr) : 0xffff; }
+inline constexpr uint16_t logged_number(uint64_t nr) {
+  return nr < 0xffff ? static_cast<uint16_t>(nr) : 0xffff;
+}
 
 struct EventHeader {
   uint8_t kind, flags;

@@ -36,15 +36,22 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   if (std::memcmp(header.magic, kLogMagic, sizeof header.magic) != 0)
     throw Error(fmt::format("{} is not a Backstep log, or its header is damaged", path), kExitDivergence);
   if (header.version > kLogVersion)
-    throw Error(fmt::format("{} has log format version {}; this Backstep knows versions up to {}. Replay it with a newer "
-                            "Backstep.", path, header.version, kLogVersion), kExitDivergence);
-  if (header.version == 0 || header.header_size < sizeof header || header.header_size % 64 || header.header_size > 65536)
+    throw Error(
+        fmt::format(
+            "{} has log format version {}; this Backstep knows versions up to {}. Replay it with a newer "
+            "Backstep.",
+            path, header.version, kLogVersion),
+        kExitDivergence);
+  if (header.version == 0 || header.header_size < sizeof header || header.header_size % 64 ||
+      header.header_size > 65536)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
   process_ = header.process;
   offset_ = header.header_size;
   bool clean = header.process != 0 && size >= offset_;
-  for (uint64_t i = offsetof(FileHeader, reserved); i < offset_ && i < size; i++) clean = clean && data_[i] == 0;
-  if (!clean) throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
+  for (uint64_t i = offsetof(FileHeader, reserved); i < offset_ && i < size; i++)
+    clean = clean && data_[i] == 0;
+  if (!clean)
+    throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
 }
 
 LogFile::~LogFile() {
@@ -55,14 +62,15 @@ std::optional<Chunk> LogFile::next() {
   while (!damage_ && offset_ < data_.size()) {
     ChunkHeader header{};
     if (data_.size() - offset_ < sizeof header) {
-      damage_ = fmt::format("the log is cut off at byte {}, inside the header of chunk {}", data_.size(), chunks_);
+      damage_ =
+          fmt::format("the log is cut off at byte {}, inside the header of chunk {}", data_.size(), chunks_);
       return std::nullopt;
     }
     std::memcpy(&header, data_.data() + offset_, sizeof header);
     if (header.magic != kChunkMagic || header.index != chunks_ || header.first_event != events_ ||
         header.header_crc != chunk_header_crc(header)) {
-      damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_, chunks_,
-                            events_);
+      damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_,
+                            chunks_, events_);
       return std::nullopt;
     }
     const uint8_t* start = data_.data() + offset_ + sizeof header;
@@ -86,22 +94,27 @@ std::optional<Chunk> LogFile::next() {
       last_kind = static_cast<EventKind>(event.kind);
       events_++;
     }
-    // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have the
-    // beginnings of an event there.
+    // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have
+    // the beginnings of an event there.
     bool closed = last_kind == EventKind::End;
-    uint64_t rest = std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
+    uint64_t rest =
+        std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
     for (uint64_t i = at; closed && at == used && i < rest; i++)
       if (start[i] != 0) {
-        damage_ = fmt::format("the log is damaged at byte {}, behind its last event", offset_ + sizeof header + i);
+        damage_ =
+            fmt::format("the log is damaged at byte {}, behind its last event", offset_ + sizeof header + i);
         break;
       }
     if (at < used) {
-      damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}", offset_ + sizeof header + at, events_);
+      damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}",
+                            offset_ + sizeof header + at, events_);
     } else if (running != crc) {
-      damage_ = fmt::format("the log is damaged somewhere in events {} to {} (chunk {} at byte {}: wrong checksum)",
-                            header.first_event, events_, chunks_, offset_);
+      damage_ =
+          fmt::format("the log is damaged somewhere in events {} to {} (chunk {} at byte {}: wrong checksum)",
+                      header.first_event, events_, chunks_, offset_);
     } else if (header.capacity < sizeof header || header.capacity < used) {
-      damage_ = fmt::format("the log is damaged at byte {}: chunk {} has an impossible size", offset_, chunks_);
+      damage_ =
+          fmt::format("the log is damaged at byte {}: chunk {} has an impossible size", offset_, chunks_);
     }
     offset_ += header.capacity;
     chunks_++;

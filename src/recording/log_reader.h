@@ -72,8 +72,8 @@ struct Event {
   uint64_t addr = 0, length = 0;  // Map, Memory
   int prot = 0, map_flags = 0;    // Map
   uint64_t offset = 0, dev = 0, inode = 0;
-  std::string text;               // Map: name; Note: text
-  std::string key;                // Map: store key
+  std::string text;                 // Map: name; Note: text
+  std::string key;                  // Map: store key
   std::span<const std::byte> body;  // Signal: siginfo; Memory: contents; else the whole body
 };
 

@@ -1,5 +1,5 @@
-// Chunks of the log: allocated on disk before they are mapped (a store into a sparse mapping of a full disk would be
-// a SIGBUS), written in place, cut to their used length when closed.
+// Chunks of the log: allocated on disk before they are mapped (a store into a sparse mapping of a full disk
+// would be a SIGBUS), written in place, cut to their used length when closed.
 #include "recording/log_writer.h"
 
 #include <fcntl.h>
@@ -24,7 +24,9 @@ constexpr uint64_t kFirstChunk = 64 << 10, kNextChunk = 1 << 20;
 
 constexpr int kMadvPopulateWrite = 23;
 
-uint64_t round_up(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+uint64_t round_up(uint64_t n, uint64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
 
 uint64_t wall_ns() {
   timespec ts;
@@ -72,13 +74,14 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   uint64_t size = chunk_count_ == 0 ? kFirstChunk : kNextChunk;
   size = std::max(size, round_up(at_least + sizeof(ChunkHeader) + kEndReserve, kPage));
   int err = posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));
-  if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0) err = 0;
+  if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0)
+    err = 0;
   void* p = MAP_FAILED;
   if (!err) {
     p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(file_size_));
     if (p == MAP_FAILED) err = errno;
-    // All pages at once instead of a fault each; kernels before 5.14 do without. (MAP_POPULATE maps pages of a shared
-    // file read-only: of no use here.)
+    // All pages at once instead of a fault each; kernels before 5.14 do without. (MAP_POPULATE maps pages of
+    // a shared file read-only: of no use here.)
     if (!err && chunk_count_ > 0) madvise(p, size, kMadvPopulateWrite);
   }
   if (err) {

@@ -1,9 +1,9 @@
 // Appending events to the log of this process.
 //
 // Events go straight into a shared mapping of the log file: what was committed is in the page cache, whatever
-// happens to the process. `Appender` is the hot-world half: it writes one event into the open chunk. `LogWriter`
-// opens and closes chunks. Each chunk keeps a reserve at its end, so that the log of a full disk can still be
-// ended properly.
+// happens to the process. `Appender` is the hot-world half: it writes one event into the open chunk.
+// `LogWriter` opens and closes chunks. Each chunk keeps a reserve at its end, so that the log of a full disk
+// can still be ended properly.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,8 +21,8 @@ struct Appender {
   uint8_t* p;          // next event
   uint8_t* end;        // events may go up to here (the reserve is behind it)
   uint32_t crc;
-  uint64_t events;     // committed so far, in the whole log
-  Tick tick;           // of the last event with a tick
+  uint64_t events;  // committed so far, in the whole log
+  Tick tick;        // of the last event with a tick
 
   bool has_room(uint64_t bytes) const { return chunk && static_cast<uint64_t>(end - p) >= bytes; }
 
@@ -60,7 +60,8 @@ class LogWriter {
 
   Appender& appender() { return appender_; }
   bool active() const { return appender_.chunk != nullptr; }
-  // Makes room for an event of up to `bytes`. False: the disk is full; the log has been ended (Stopped) with a note.
+  // Makes room for an event of up to `bytes`. False: the disk is full; the log has been ended (Stopped) with
+  // a note.
   bool reserve(uint64_t bytes);
   void note(const std::string& text);
   void end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags = 0);

@@ -16,8 +16,10 @@ namespace backstep {
 
 int replay(const ReplayOptions& options) {
   if (!options.autopilot)
-    throw Error("this version replays on autopilot only: use `backstep replay --autopilot`. Replaying under gdb (with or "
-                "without --serve) is not built yet.");
+    throw Error(
+        "this version replays on autopilot only: use `backstep replay --autopilot`. Replaying under gdb "
+        "(with or "
+        "without --serve) is not built yet.");
   recording::Library library = recording::Library::standard();
   recording::Recording recording = library.resolve(options.recording);
   replayer::Replayer replayer(options, library, recording);
@@ -34,17 +36,23 @@ int replay(const ReplayOptions& options) {
   }
   bool exact = outcome.complete || !outcome.damaged;
   if (options.json) {
-    nlohmann::json j{{"exact", exact},           {"complete", outcome.complete}, {"ticks", outcome.ticks},
-                     {"events", outcome.events}, {"status", outcome.status}};
+    nlohmann::json j{{"exact", exact},
+                     {"complete", outcome.complete},
+                     {"ticks", outcome.ticks},
+                     {"events", outcome.events},
+                     {"status", outcome.status}};
     if (!outcome.incomplete.empty()) j["incomplete"] = outcome.incomplete;
     fmt::print(stderr, "{}\n", j.dump());
   } else if (outcome.complete && outcome.kind == recording::EndKind::Stopped) {
     std::string why = "the disk was full";
     for (const std::string& note : recording.manifest().notes)
       if (note.starts_with("the recording ends early")) why = note;
-    fmt::print(stderr, "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n", why);
+    fmt::print(
+        stderr,
+        "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n", why);
   } else if (!outcome.complete) {
-    fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events, outcome.ticks);
+    fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events,
+               outcome.ticks);
   }
   return exact ? 0 : kExitDivergence;
 }

@@ -1,4 +1,5 @@
-// System calls from the log. Anything unexpected is left to replayer.cc, which looks again, slowly, and reports.
+// System calls from the log. Anything unexpected is left to replayer.cc, which looks again, slowly, and
+// reports.
 #include "replay/replay_hot.h"
 
 #include "engine/cache.h"
@@ -85,7 +86,9 @@ bool replay_syscall_hot(Context& ctx) {
   HotState& s = bs_replay;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
-  if (row.how != How::Plain || s.p == s.end || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
+  if (row.how != How::Plain || s.p == s.end ||
+      (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
+    return false;
   EventHeader header = header_at(s.p);
   if (header.kind != static_cast<uint8_t>(EventKind::Syscall) || header.nr != nr) return false;
   fetch_tick(ctx);
@@ -108,7 +111,8 @@ bool replay_syscall_hot(Context& ctx) {
         uint32_t crc = 0;
         uint64_t logged_length = c.varint();
         uint32_t logged_crc = c.u32();
-        if (arg > 5 || !input_sum(row, arg_spec(nr, args, arg), args, arg, result, &length, &crc)) return false;
+        if (arg > 5 || !input_sum(row, arg_spec(nr, args, arg), args, arg, result, &length, &crc))
+          return false;
         if (length != logged_length || crc != logged_crc) return false;
         break;
       }
@@ -153,7 +157,8 @@ bool replay_syscall_hot(Context& ctx) {
       }
     }
   }
-  if (header.flags & (recording::kToStdout | recording::kToStderr)) repeat_output(nr, args, result, header.flags);
+  if (header.flags & (recording::kToStdout | recording::kToStderr))
+    repeat_output(nr, args, result, header.flags);
   ctx.gpr[RAX] = static_cast<uint64_t>(result);
   s.tick = tick;
   s.p = next;
@@ -173,7 +178,8 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
   engine::HostOp op = engine::host_op_of(insn);
   if (op == engine::HostOp::None || s.p == s.end) return false;
   EventHeader header = header_at(s.p);
-  if (header.kind != static_cast<uint8_t>(EventKind::Instr) || header.nr != static_cast<uint16_t>(op)) return false;
+  if (header.kind != static_cast<uint8_t>(EventKind::Instr) || header.nr != static_cast<uint16_t>(op))
+    return false;
   fetch_tick(ctx);
   const uint8_t* next = s.p + header.size;
   if (next == s.end) return false;  // the next chunk must be looked at: slowly

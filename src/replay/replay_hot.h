@@ -1,4 +1,5 @@
-// The replayer's hot half: answers system calls and instructions from the log, checking everything on the way.
+// The replayer's hot half: answers system calls and instructions from the log, checking everything on the
+// way.
 #pragma once
 #include <cstdint>
 

@@ -1,7 +1,8 @@
 // Replaying: the same guest, the same engine, all answers from the log.
 //
-// Every event is compared before it is used: its kind, tick, program counter, a digest of all general registers,
-// arguments, and checksums of what the call reads. The first difference ends the replay with both sides told.
+// Every event is compared before it is used: its kind, tick, program counter, a digest of all general
+// registers, arguments, and checksums of what the call reads. The first difference ends the replay with both
+// sides told.
 #include "replay/replayer.h"
 
 #include <fmt/format.h>
@@ -33,16 +34,26 @@ namespace {
 
 const char* kind_name(EventKind kind) {
   switch (kind) {
-    case EventKind::Syscall: return "system call";
-    case EventKind::Instr: return "instruction result";
-    case EventKind::Signal: return "signal";
-    case EventKind::Map: return "mapping";
-    case EventKind::Memory: return "memory contents";
-    case EventKind::Start: return "start";
-    case EventKind::Checksum: return "checksum";
-    case EventKind::Note: return "note";
-    case EventKind::End: return "end";
-    default: return "unknown event";
+    case EventKind::Syscall:
+      return "system call";
+    case EventKind::Instr:
+      return "instruction result";
+    case EventKind::Signal:
+      return "signal";
+    case EventKind::Map:
+      return "mapping";
+    case EventKind::Memory:
+      return "memory contents";
+    case EventKind::Start:
+      return "start";
+    case EventKind::Checksum:
+      return "checksum";
+    case EventKind::Note:
+      return "note";
+    case EventKind::End:
+      return "end";
+    default:
+      return "unknown event";
   }
 }
 
@@ -53,11 +64,14 @@ std::string call_text(uint64_t nr, const uint64_t args[6]) {
   return text + ")";
 }
 
-std::string place(Tick tick, Address pc) { return fmt::format("@{}:{:#x}", tick, pc); }
+std::string place(Tick tick, Address pc) {
+  return fmt::format("@{}:{:#x}", tick, pc);
+}
 
 }  // namespace
 
-Replayer::Replayer(const ReplayOptions& options, const recording::Library& library, recording::Recording recording)
+Replayer::Replayer(const ReplayOptions& options, const recording::Library& library,
+                   recording::Recording recording)
     : options_(options),
       library_(library),
       recording_(std::move(recording)),
@@ -66,14 +80,16 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   recording::Manifest manifest = recording_.manifest();
   std::string missing = missing_features(manifest.cpu.shown);
   if (!missing.empty())
-    throw Error(fmt::format("this recording was made on a CPU ({}) with features that this machine lacks ({}). Replay it on "
-                            "a machine that has them, or record it with --cpu=x86-64-v2.",
-                            manifest.cpu.model, missing));
+    throw Error(fmt::format(
+        "this recording was made on a CPU ({}) with features that this machine lacks ({}). Replay it on "
+        "a machine that has them, or record it with --cpu=x86-64-v2.",
+        manifest.cpu.model, missing));
   // The vector state in signal frames is what the guest was shown then, not what this machine has.
   if (auto xcr0 = manifest.cpu.shown.find("xcr0"); xcr0 != manifest.cpu.shown.end()) {
     if (xcr0->second & ~process_.xcr0)
-      throw Error(fmt::format("this recording was made on a CPU ({}) with vector registers that this machine lacks",
-                              manifest.cpu.model));
+      throw Error(
+          fmt::format("this recording was made on a CPU ({}) with vector registers that this machine lacks",
+                      manifest.cpu.model));
     process_.xcr0 = xcr0->second;
   }
   bs_replay.output = true;
@@ -102,7 +118,8 @@ bool Replayer::take(Event& event) {
   HotState& s = bs_replay;
   event.number = s.event;
   if (!recording::decode_event({s.p, header.size}, s.tick, event))
-    throw Error(fmt::format("event {} of the log cannot be decoded: it is damaged", s.event), kExitDivergence);
+    throw Error(fmt::format("event {} of the log cannot be decoded: it is damaged", s.event),
+                kExitDivergence);
   s.p += header.size;
   s.event++;
   return true;
@@ -112,21 +129,28 @@ std::string Replayer::event_text(const Event& e) const {
   switch (e.kind) {
     case EventKind::Syscall: {
       const Syscall& row = syscall_row(e.nr);
-      return fmt::format("system call {} = {} at {}", row.name ? call_text(e.nr, e.args) : std::to_string(e.nr), e.result,
+      return fmt::format("system call {} = {} at {}",
+                         row.name ? call_text(e.nr, e.args) : std::to_string(e.nr), e.result,
                          place(e.tick, e.pc));
     }
-    case EventKind::Signal: return fmt::format("signal {} at {}", e.signo, place(e.tick, e.pc));
-    case EventKind::Instr: return fmt::format("result of an instruction at {}", place(e.tick, e.pc));
-    case EventKind::End: return fmt::format("the end of the program at {}", place(e.tick, e.pc));
-    default: return fmt::format("{} at {}", kind_name(e.kind), place(e.tick, e.pc));
+    case EventKind::Signal:
+      return fmt::format("signal {} at {}", e.signo, place(e.tick, e.pc));
+    case EventKind::Instr:
+      return fmt::format("result of an instruction at {}", place(e.tick, e.pc));
+    case EventKind::End:
+      return fmt::format("the end of the program at {}", place(e.tick, e.pc));
+    default:
+      return fmt::format("{} at {}", kind_name(e.kind), place(e.tick, e.pc));
   }
 }
 
 void Replayer::diverged(const Event& e, const std::string& logged, const std::string& now) {
-  throw Error(fmt::format("divergence at event {}, {}\n  recorded: {}\n  replayed: {}\nThe replay is not the recorded run "
-                          "from here on; please report this with the recording.",
-                          e.number, place(context().tick, context().rip), logged, now),
-              kExitDivergence);
+  throw Error(
+      fmt::format(
+          "divergence at event {}, {}\n  recorded: {}\n  replayed: {}\nThe replay is not the recorded run "
+          "from here on; please report this with the recording.",
+          e.number, place(context().tick, context().rip), logged, now),
+      kExitDivergence);
 }
 
 // Contents that came from outside; the mapping may be read-only for the guest.
@@ -134,7 +158,8 @@ void Replayer::set_memory(const Event& e) {
   const Region* r = process_.map.find(e.addr);
   if (!r || r->end - e.addr < e.length)
     throw Error("the log is damaged: contents for memory that is not mapped", kExitDivergence);
-  uint64_t first = e.addr & ~(layout::kPage - 1), last = (e.addr + e.length + layout::kPage - 1) & ~(layout::kPage - 1);
+  uint64_t first = e.addr & ~(layout::kPage - 1),
+           last = (e.addr + e.length + layout::kPage - 1) & ~(layout::kPage - 1);
   auto* page = reinterpret_cast<void*>(first);
   bool locked = !(r->prot & PROT_WRITE);
   if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
@@ -166,7 +191,8 @@ void Replayer::prepare() {
         return;
       }
       default:
-        throw Error(fmt::format("the log is damaged: {} before the start of the program", kind_name(e.kind)), kExitDivergence);
+        throw Error(fmt::format("the log is damaged: {} before the start of the program", kind_name(e.kind)),
+                    kExitDivergence);
     }
   }
   throw Error(fmt::format("the recording holds no start of the program: {}",
@@ -174,8 +200,8 @@ void Replayer::prepare() {
               kExitDivergence);
 }
 
-// Mappings come back from the kept contents, or as zeroes. Files that were mapped shared become one memory file each,
-// so that several mappings of it show the same.
+// Mappings come back from the kept contents, or as zeroes. Files that were mapped shared become one memory
+// file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
   Fd contents;
@@ -184,14 +210,15 @@ void Replayer::apply_map(const Event& e) {
     contents = Fd(library_.open_contents(recording_, e.key));
     fd = contents.get();
     if (verified_.insert(e.key).second && !recording::Store::matches(fd, e.key))
-      throw Error(fmt::format("the kept contents of {} (key {}) are not what was recorded: the store is damaged", e.text,
-                              e.key),
-                  kExitDivergence);
+      throw Error(
+          fmt::format("the kept contents of {} (key {}) are not what was recorded: the store is damaged",
+                      e.text, e.key),
+          kExitDivergence);
     if (e.map_flags & MAP_SHARED) fd = shared_file(e, fd);
   }
   if (long err = process_.map_region(r, fd, MAP_NORESERVE))
-    throw Error(fmt::format("cannot map {} at {:#x} for the replay: {}", e.text.empty() ? "memory" : e.text, e.addr,
-                            errno_text(static_cast<int>(-err))));
+    throw Error(fmt::format("cannot map {} at {:#x} for the replay: {}", e.text.empty() ? "memory" : e.text,
+                            e.addr, errno_text(static_cast<int>(-err))));
 }
 
 int Replayer::shared_file(const Event& e, int contents) {
@@ -217,11 +244,20 @@ Outcome Replayer::run() {
   while (!outcome_) {
     engine::Stop stop = process_.engine().run();
     switch (stop.kind) {
-      case engine::Stop::Syscall: on_syscall(); break;
-      case engine::Stop::HostOp: on_host_op(stop.insn); break;
-      case engine::Stop::Fault: on_fault(stop.fault); break;
-      case engine::Stop::BadFetch: on_bad_fetch(ctx.rip); break;
-      case engine::Stop::Signal: break;
+      case engine::Stop::Syscall:
+        on_syscall();
+        break;
+      case engine::Stop::HostOp:
+        on_host_op(stop.insn);
+        break;
+      case engine::Stop::Fault:
+        on_fault(stop.fault);
+        break;
+      case engine::Stop::BadFetch:
+        on_bad_fetch(ctx.rip);
+        break;
+      case engine::Stop::Signal:
+        break;
       case engine::Stop::TickStop: {
         Event e;
         take(e);
@@ -253,13 +289,15 @@ void Replayer::on_syscall() {
     check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
     return end(e);
   }
-  if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec) return end(e);
+  if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec)
+    return end(e);
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
   if (e.kind == EventKind::End && e.end == EndKind::Signal && e.result == SIGKILL && e.pc == ctx.rip - 2 &&
       e.tick == ctx.tick)
     return end(e);
   std::string now = fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2));
-  if (e.kind != EventKind::Syscall || e.nr != recording::logged_number(nr) || e.tick != ctx.tick || e.pc != ctx.rip - 2)
+  if (e.kind != EventKind::Syscall || e.nr != recording::logged_number(nr) || e.tick != ctx.tick ||
+      e.pc != ctx.rip - 2)
     diverged(e, event_text(e), now);
   for (int i = 0; i < syscall_row(nr).argc; i++)
     if (e.args[i] != args[i]) diverged(e, event_text(e), now);
@@ -269,8 +307,7 @@ void Replayer::on_syscall() {
   apply_call(e, args);
   int64_t result = e.result;
   if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
-  if (result != e.result)
-    diverged(e, event_text(e), fmt::format("{} = {}", now, result));
+  if (result != e.result) diverged(e, event_text(e), fmt::format("{} = {}", now, result));
   if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
   after_call(nr, result);
 }
@@ -285,15 +322,19 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
         uint32_t crc = 0;
         bool ok = input_sum(row, arg_spec(e.nr, args, piece.arg), args, piece.arg, e.result, &length, &crc);
         if (!ok || length != piece.length || crc != piece.crc)
-          diverged(e, fmt::format("{} with {} bytes of input, checksum {:#x}", event_text(e), piece.length, piece.crc),
+          diverged(e,
+                   fmt::format("{} with {} bytes of input, checksum {:#x}", event_text(e), piece.length,
+                               piece.crc),
                    ok ? fmt::format("{} bytes, checksum {:#x}", length, crc) : "input that cannot be read");
         break;
       }
       case recording::PieceKind::Text: {
         std::string now(piece.bytes.size(), 0);
         std::string then(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(args[piece.arg]), now.size())) now = "(unreadable)";
-        if (now != then) diverged(e, fmt::format("{} with \"{}\"", event_text(e), then), fmt::format("\"{}\"", now));
+        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(args[piece.arg]), now.size()))
+          now = "(unreadable)";
+        if (now != then)
+          diverged(e, fmt::format("{} with \"{}\"", event_text(e), then), fmt::format("\"{}\"", now));
         break;
       }
       default:
@@ -302,7 +343,8 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
         if (!bs_guarded_copy(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()) &&
             !(process_.readable(piece.addr, piece.bytes.size()) &&
               std::memcmp(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()) == 0))
-          diverged(e, event_text(e), fmt::format("no writable memory at {:#x} for {} bytes", piece.addr, piece.bytes.size()));
+          diverged(e, event_text(e),
+                   fmt::format("no writable memory at {:#x} for {} bytes", piece.addr, piece.bytes.size()));
         break;
     }
   }
@@ -324,19 +366,27 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       apply_map(map);
       return logged;
     }
-    case SYS_munmap: return process_.sys_munmap(args[0], args[1]);
-    case SYS_mprotect: return process_.sys_mprotect(args[0], args[1], args[2]);
+    case SYS_munmap:
+      return process_.sys_munmap(args[0], args[1]);
+    case SYS_mprotect:
+      return process_.sys_mprotect(args[0], args[1], args[2]);
     case SYS_pkey_mprotect:
       return static_cast<int>(args[3]) != -1 ? -EINVAL : process_.sys_mprotect(args[0], args[1], args[2]);
-    case SYS_brk: return process_.sys_brk(args[0]);
-    case SYS_madvise: return process_.sys_madvise(args[0], args[1], args[2]);
+    case SYS_brk:
+      return process_.sys_brk(args[0]);
+    case SYS_madvise:
+      return process_.sys_madvise(args[0], args[1], args[2]);
     case SYS_mremap:
       if (hot::is_error(logged)) return logged;
       return process_.sys_mremap(args, static_cast<uint64_t>(logged));
-    case SYS_arch_prctl: return process_.sys_arch_prctl(args[0], args[1]);
-    case SYS_rt_sigaction: return process_.sys_rt_sigaction(args);
-    case SYS_rt_sigprocmask: return process_.sys_rt_sigprocmask(args);
-    case SYS_sigaltstack: return process_.sys_sigaltstack(args[0], args[1]);
+    case SYS_arch_prctl:
+      return process_.sys_arch_prctl(args[0], args[1]);
+    case SYS_rt_sigaction:
+      return process_.sys_rt_sigaction(args);
+    case SYS_rt_sigprocmask:
+      return process_.sys_rt_sigprocmask(args);
+    case SYS_sigaltstack:
+      return process_.sys_sigaltstack(args[0], args[1]);
     case SYS_rt_sigreturn:
       if (!process_.sys_rt_sigreturn()) on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
       return 0;
@@ -349,7 +399,8 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
         process_.signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
       }
       return logged;
-    default: return logged;
+    default:
+      return logged;
   }
 }
 
@@ -388,7 +439,8 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       std::memcpy(&info, e.body.data(), std::min(sizeof info, e.body.size()));
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
-      if (!process_.push_handler(e.signo, info, TrapInfo{})) diverged(e, event_text(e), "no stack for the handler");
+      if (!process_.push_handler(e.signo, info, TrapInfo{}))
+        diverged(e, event_text(e), "no stack for the handler");
     } else if (kind == EventKind::End && (header.flags & recording::kAsynchronous)) {
       // Died of a signal from outside: here, or (pc 0) while it was computing, in the quantum of that tick.
       Tick tick = bs_replay.tick;
@@ -423,10 +475,11 @@ void Replayer::on_host_op(const isa::Insn& insn) {
   if (op != engine::HostOp::None) {
     Event e;
     if (!take(e)) return end_incomplete();
-    std::string now = fmt::format("instruction with outside result ({}) at {}", static_cast<int>(op), place(ctx.tick, ctx.rip));
+    std::string now = fmt::format("instruction with outside result ({}) at {}", static_cast<int>(op),
+                                  place(ctx.tick, ctx.rip));
     if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
-    if (e.kind != EventKind::Instr || e.nr != static_cast<uint16_t>(op) || e.tick != ctx.tick || e.pc != ctx.rip ||
-        e.values.size() > 4)
+    if (e.kind != EventKind::Instr || e.nr != static_cast<uint16_t>(op) || e.tick != ctx.tick ||
+        e.pc != ctx.rip || e.values.size() > 4)
       diverged(e, event_text(e), now);
     if (e.digest != register_digest(ctx)) diverged(e, event_text(e) + ", other registers", now);
     engine::HostValues values;
@@ -439,10 +492,17 @@ void Replayer::on_host_op(const isa::Insn& insn) {
                              [this](Address a, uint64_t n) { return process_.writable(a, n); }};
   Address fault = 0;
   switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
-    case engine::Emulated::Done: break;
-    case engine::Emulated::IllegalInstruction: on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0}); break;
-    case engine::Emulated::MemoryFault: on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0}); break;
-    case engine::Emulated::GeneralProtection: on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0}); break;
+    case engine::Emulated::Done:
+      break;
+    case engine::Emulated::IllegalInstruction:
+      on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0});
+      break;
+    case engine::Emulated::MemoryFault:
+      on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0});
+      break;
+    case engine::Emulated::GeneralProtection:
+      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+      break;
   }
 }
 
@@ -458,12 +518,14 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
   if (process_.alias_write(fault)) return;
   Event e;
   if (!take(e)) return end_incomplete();
-  std::string now = fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
+  std::string now =
+      fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
   if (e.tick != ctx.tick || e.pc != ctx.rip) diverged(e, event_text(e), now);
   if (e.kind == EventKind::End) {
     // A handler whose frame does not fit dies of SIGSEGV instead.
-    if (e.end != EndKind::Signal || (e.result != fault.signo && e.result != SIGSEGV)) diverged(e, event_text(e), now);
+    if (e.end != EndKind::Signal || (e.result != fault.signo && e.result != SIGSEGV))
+      diverged(e, event_text(e), now);
     return end(e);
   }
   siginfo_t info = fault_siginfo(fault);
@@ -498,8 +560,9 @@ void Replayer::end(const Event& e) {
 void Replayer::end_incomplete() {
   Outcome o;
   o.damaged = log_.damage().has_value();
-  o.incomplete = log_.damage() ? *log_.damage() + "; what was before it has been replayed"
-                               : "the recorder was ended before the program; all that it had logged has been replayed";
+  o.incomplete = log_.damage()
+                     ? *log_.damage() + "; what was before it has been replayed"
+                     : "the recorder was ended before the program; all that it had logged has been replayed";
   outcome_ = o;
 }
 

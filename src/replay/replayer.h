@@ -15,13 +15,13 @@ namespace backstep::replayer {
 
 // How a replay ended.
 struct Outcome {
-  bool complete = false;           // reached the End event
+  bool complete = false;  // reached the End event
   recording::EndKind kind{};
   int64_t status = 0;
   Tick ticks = 0;
   uint64_t events = 0;
-  std::string incomplete;          // a sentence: why the log ends without an end
-  bool damaged = false;            // … and that is because it was damaged
+  std::string incomplete;  // a sentence: why the log ends without an end
+  bool damaged = false;    // … and that is because it was damaged
 };
 
 class Replayer {
@@ -32,9 +32,9 @@ class Replayer {
   Outcome run();
 
  private:
-  bool peek(recording::EventHeader& header);    // false: no more events
-  bool take(recording::Event& event);           // decodes and steps over the next event
-  void prepare();                               // start image
+  bool peek(recording::EventHeader& header);  // false: no more events
+  bool take(recording::Event& event);         // decodes and steps over the next event
+  void prepare();                             // start image
   void set_memory(const recording::Event& event);
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
@@ -44,11 +44,13 @@ class Replayer {
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
   void apply_map(const recording::Event& event);
-  int shared_file(const recording::Event& event, int contents);  // the memory file that stands for a shared one
+  int shared_file(const recording::Event& event,
+                  int contents);  // the memory file that stands for a shared one
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
   void end_incomplete();
-  [[noreturn]] void diverged(const recording::Event& event, const std::string& logged, const std::string& now);
+  [[noreturn]] void diverged(const recording::Event& event, const std::string& logged,
+                             const std::string& now);
   std::string event_text(const recording::Event& event) const;
 
   ReplayOptions options_;

@@ -31,15 +31,16 @@ struct CodeArea {
 };
 inline constexpr Address kLowData = 0x3000'0000, kHighData = 0x2200'0200'0000, kStack = 0x2300'0000'0000;
 inline constexpr CodeArea kAreas[] = {
-    {0x2000'0000, false, kLowData},            // as ordinary programs have it
-    {0x2100'0000, true, kLowData},             //
-    {0x2200'0000'0000, false, kHighData},      // out of reach of 32-bit addresses: wide lookups, far operands
+    {0x2000'0000, false, kLowData},        // as ordinary programs have it
+    {0x2100'0000, true, kLowData},         //
+    {0x2200'0000'0000, false, kHighData},  // out of reach of 32-bit addresses: wide lookups, far operands
     {0x2200'0100'0000, true, kHighData},
-    {0x4ff8'0000, false, kLowData},            // the last pages that the jump table covers
-    {0x9000'0000, false, kLowData},            // beyond it, and beyond what `push imm32` can say
+    {0x4ff8'0000, false, kLowData},  // the last pages that the jump table covers
+    {0x9000'0000, false, kLowData},  // beyond it, and beyond what `push imm32` can say
 };
 inline constexpr unsigned kAreaCount = sizeof kAreas / sizeof kAreas[0];
-inline constexpr Address kExit = 0x1800'0000;  // a snippet ends by jumping here; nothing executable in the engine
+inline constexpr Address kExit =
+    0x1800'0000;  // a snippet ends by jumping here; nothing executable in the engine
 
 struct Memory {
   unsigned char low[0x2000];
@@ -56,7 +57,8 @@ inline constexpr Piece kPieces[] = {{kLowData, offsetof(Memory, low), sizeof(Mem
 
 // --- state ---
 
-inline constexpr size_t kXsave = 2752;  // standard format with ZMM16-31; AMD's ends at 2440 + …, Intel's at 2688
+inline constexpr size_t kXsave =
+    2752;  // standard format with ZMM16-31; AMD's ends at 2440 + …, Intel's at 2688
 
 struct alignas(64) State {
   uint64_t gpr[16];
@@ -83,8 +85,8 @@ struct Outcome {
   uint64_t address, error, trapno;
   uint64_t ticks;
   bool ticks_known;
-  bool all_vectors;             // ZMM16-31 are the guest's: ticks are not counted in one of them
-  unsigned trail_size;          // pcs at which ticks began, up to kMaxTrail
+  bool all_vectors;     // ZMM16-31 are the guest's: ticks are not counted in one of them
+  unsigned trail_size;  // pcs at which ticks began, up to kMaxTrail
   Address trail[kMaxTrail];
   State state;
   Memory memory;
@@ -100,7 +102,7 @@ struct Case {
 
   // What follows from it (fill_start).
   unsigned area, slot;
-  bool stepped;         // count ticks natively by single-stepping
+  bool stepped;  // count ticks natively by single-stepping
   uint64_t start_tick;
   unsigned limit_step;  // checked engines: stop every so many ticks
   State start;

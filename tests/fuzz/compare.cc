@@ -24,11 +24,16 @@ std::string hex(const unsigned char* p, size_t n) {
 
 std::string end_of(const Outcome& o) {
   switch (o.end) {
-    case End::None: return "did not end";
-    case End::Exit: return "exit";
-    case End::Timeout: return "timeout";
-    case End::Skipped: return "skipped";
-    case End::Fault: break;
+    case End::None:
+      return "did not end";
+    case End::Exit:
+      return "exit";
+    case End::Timeout:
+      return "timeout";
+    case End::Skipped:
+      return "skipped";
+    case End::Fault:
+      break;
   }
   std::string s = fmt::format("signal {} code {} trap {} at {:#x}", o.signo, o.code, o.trapno, o.state.rip);
   if (o.has_address) s += fmt::format(" address {:#x} error {:#x}", o.address, o.error);
@@ -95,7 +100,8 @@ void compare_ticks(std::string& out, const Outcome& n, const Outcome& t) {
   if (n.ticks != t.ticks) out += fmt::format("  ticks: native {} translated {}\n", n.ticks, t.ticks);
   for (unsigned i = 0; i < t.trail_size && i < n.trail_size; i++)
     if (t.trail[i] && t.trail[i] != n.trail[i]) {
-      out += fmt::format("  tick {} begins at {:#x} natively, {:#x} translated\n", i + 1, n.trail[i], t.trail[i]);
+      out += fmt::format("  tick {} begins at {:#x} natively, {:#x} translated\n", i + 1, n.trail[i],
+                         t.trail[i]);
       return;
     }
 }
@@ -151,6 +157,13 @@ std::string disassemble(const Case& c) {
       length = z.length;
       ZydisFormatterFormatInstruction(&formatter, &z, operands, z.operand_count_visible, text, sizeof text,
                                       c.at + at, nullptr);
+    }
+    unsigned nops = 0;  // a reduced case is mostly those
+    while (at + nops < c.size && c.code[at + nops] == 0x90) nops++;
+    if (nops > 1) {
+      out += fmt::format("  {:#x}  {} nops\n", c.at + at, nops);
+      at += nops;
+      continue;
     }
     out += fmt::format("  {:#x}  {:<32} {}\n", c.at + at, hex(c.code + at, length), text);
     at += length;

@@ -1,6 +1,6 @@
-// Making instructions. Nothing here needs to be right by construction: Zydis says what is an instruction and the
-// CPU what it does. What matters is that most of them do something, so base registers usually hold addresses
-// of the snippet's memory, and instructions that this CPU does not know are soon left out.
+// Making instructions. Nothing here needs to be right by construction: Zydis says what is an instruction and
+// the CPU what it does. What matters is that most of them do something, so base registers usually hold
+// addresses of the snippet's memory, and instructions that this CPU does not know are soon left out.
 #include "generate.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,8 @@ bool skipped(const ZydisDecodedInstruction& z, const uint8_t* code) {
     case ZYDIS_MNEMONIC_RDPRU:
     case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_XGETBV:
-    // The engine hides AVX-512 and which components are in use: different on purpose (tests/programs/isa_xsave.c).
+    // The engine hides AVX-512 and which components are in use: different on purpose
+    // (tests/programs/isa_xsave.c).
     case ZYDIS_MNEMONIC_XSAVE:
     case ZYDIS_MNEMONIC_XSAVE64:
     case ZYDIS_MNEMONIC_XSAVEC:
@@ -75,14 +76,17 @@ bool skipped(const ZydisDecodedInstruction& z, const uint8_t* code) {
     case ZYDIS_MNEMONIC_POPFQ:
     case ZYDIS_MNEMONIC_IRET:
     case ZYDIS_MNEMONIC_IRETD:
-    case ZYDIS_MNEMONIC_IRETQ: return true;
-    case ZYDIS_MNEMONIC_INT: return z.raw.imm[0].value.u == 0x80;
+    case ZYDIS_MNEMONIC_IRETQ:
+      return true;
+    case ZYDIS_MNEMONIC_INT:
+      return z.raw.imm[0].value.u == 0x80;
     case ZYDIS_MNEMONIC_MOV:  // to ss, fs, gs: see above; ss also holds back the trap of a single step
       return z.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY && z.opcode == 0x8e && z.raw.modrm.reg != 0 &&
              z.raw.modrm.reg != 3;
     case ZYDIS_MNEMONIC_POP:  // fs, gs
       return z.opcode_map == ZYDIS_OPCODE_MAP_0F;
-    default: break;
+    default:
+      break;
   }
   if (z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR) return true;  // to other code segments: not supported
   switch (z.meta.category) {
@@ -95,7 +99,8 @@ bool skipped(const ZydisDecodedInstruction& z, const uint8_t* code) {
       for (unsigned i = 0; i < z.length; i++)
         if (code[i] == 0x66) return true;
       return z.raw.imm[0].is_relative;  // direct ones are made with a sensible target
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -174,10 +179,14 @@ unsigned Generator::small_register() {
 
 uint64_t Generator::immediate() {
   switch (random_.below(4)) {
-    case 0: return random_.below(16);
-    case 1: return -random_.below(16);
-    case 2: return 1ull << random_.below(64);
-    default: return random_();
+    case 0:
+      return random_.below(16);
+    case 1:
+      return -random_.below(16);
+    case 2:
+      return 1ull << random_.below(64);
+    default:
+      return random_();
   }
 }
 
@@ -195,10 +204,16 @@ Generator::Place Generator::place() {
   }
   unsigned base = base_register();
   switch (random_.below(4)) {
-    case 0: p.mod = 0; break;
+    case 0:
+      p.mod = 0;
+      break;
     case 1:
-    case 2: p.mod = 1, p.displacement = 1, p.value = static_cast<int32_t>(random_.below(96)) - 48; break;
-    default: p.mod = 2, p.displacement = 4, p.value = static_cast<int32_t>(random_.below(512)) - 256; break;
+    case 2:
+      p.mod = 1, p.displacement = 1, p.value = static_cast<int32_t>(random_.below(96)) - 48;
+      break;
+    default:
+      p.mod = 2, p.displacement = 4, p.value = static_cast<int32_t>(random_.below(512)) - 256;
+      break;
   }
   p.rm = base & 7, p.b = base >> 3;
   if (p.rm == 5 && p.mod == 0) p.mod = 1, p.displacement = 1;
@@ -235,7 +250,12 @@ bool Generator::from_fields(Item& item) {
   unsigned n = 0;
   enum { OneByte, Map1, Map2, Map3, Vex, Evex } map;
   uint64_t dice = random_.below(evex_ ? 160 : 100);
-  map = dice < 30 ? OneByte : dice < 58 ? Map1 : dice < 66 ? Map2 : dice < 73 ? Map3 : dice < 100 ? Vex : Evex;
+  map = dice < 30    ? OneByte
+        : dice < 58  ? Map1
+        : dice < 66  ? Map2
+        : dice < 73  ? Map3
+        : dice < 100 ? Vex
+                     : Evex;
   Place p = place();
   auto reg = static_cast<unsigned>(random_.below(16));
   auto opcode = static_cast<uint8_t>(random_());
@@ -243,9 +263,12 @@ bool Generator::from_fields(Item& item) {
   if (random_.chance(p.mod == 3 ? 1 : 7)) b[n++] = kSegmentPrefixes[random_.below(6)];
   if (map <= Map3) {
     if (random_.chance(22)) b[n++] = 0x66;
-    if (random_.chance(12)) b[n++] = 0xf3;
-    else if (random_.chance(8)) b[n++] = 0xf2;
-    else if (random_.chance(p.mod == 3 ? 0 : 8)) b[n++] = 0xf0;
+    if (random_.chance(12))
+      b[n++] = 0xf3;
+    else if (random_.chance(8))
+      b[n++] = 0xf2;
+    else if (random_.chance(p.mod == 3 ? 0 : 8))
+      b[n++] = 0xf0;
     auto rex = static_cast<uint8_t>(0x40 | random_.chance(40) << 3 | (reg >> 3) << 2 | p.x << 1 | p.b);
     if (rex != 0x40 || random_.chance(10)) b[n++] = rex;
     if (map != OneByte) b[n++] = 0x0f;
@@ -299,7 +322,8 @@ bool Generator::from_program(Item& item) {
   for (unsigned i = real.size; i < 20; i++) item.bytes[i] = static_cast<uint8_t>(random_());
   if (random_.chance(60)) {
     unsigned at = static_cast<unsigned>(random_.below(real.size));
-    item.bytes[at] = static_cast<uint8_t>(random_.chance(50) ? random_() : item.bytes[at] ^ 1u << random_.below(8));
+    item.bytes[at] =
+        static_cast<uint8_t>(random_.chance(50) ? random_() : item.bytes[at] ^ 1u << random_.below(8));
   }
   ZydisDecodedInstruction z;
   if (!acceptable(item.bytes, 15, &z)) return false;
@@ -309,21 +333,23 @@ bool Generator::from_program(Item& item) {
   return true;
 }
 
-// Another instruction's operands changed, encoded by Zydis: other forms of the same instruction than the fields above
-// would choose.
+// Another instruction's operands changed, encoded by Zydis: other forms of the same instruction than the
+// fields above would choose.
 bool Generator::from_encoder(Item& item) {
   if (!(random_.chance(50) ? from_fields(item) : from_program(item))) return false;
   ZydisDecodedInstruction z;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, item.bytes, item.size, &z, operands))) return false;
   ZydisEncoderRequest request;
-  if (!ZYAN_SUCCESS(ZydisEncoderDecodedInstructionToEncoderRequest(&z, operands, z.operand_count_visible, &request)))
+  if (!ZYAN_SUCCESS(
+          ZydisEncoderDecodedInstructionToEncoderRequest(&z, operands, z.operand_count_visible, &request)))
     return false;
   for (unsigned i = 0; i < request.operand_count; i++) {
     ZydisEncoderOperand& op = request.operands[i];
     if (op.type == ZYDIS_OPERAND_TYPE_REGISTER && random_.chance(60)) {
       ZydisRegisterClass cls = ZydisRegisterGetClass(op.reg.value);
-      ZyanU8 limit = cls == ZYDIS_REGCLASS_X87 || cls == ZYDIS_REGCLASS_MMX || cls == ZYDIS_REGCLASS_MASK ? 8 : 16;
+      ZyanU8 limit =
+          cls == ZYDIS_REGCLASS_X87 || cls == ZYDIS_REGCLASS_MMX || cls == ZYDIS_REGCLASS_MASK ? 8 : 16;
       if (evex_ && cls >= ZYDIS_REGCLASS_XMM && cls <= ZYDIS_REGCLASS_ZMM) limit = 32;
       ZydisRegister other = ZydisRegisterEncode(cls, static_cast<ZyanU8>(random_.below(limit)));
       if (other != ZYDIS_REGISTER_NONE) op.reg.value = other;

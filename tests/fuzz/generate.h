@@ -17,7 +17,7 @@ struct Item {
   unsigned offset = 0;  // in the snippet
   uint32_t kind = 0;    // mnemonic and encoding; 0: not counted
   // A field that holds another item's address.
-  enum class Fix : uint8_t { None, Relative8, Relative32, Absolute32, Absolute64 } fix = Fix::None;
+  enum class Fix : uint8_t { None, Relative8, Relative32, Absolute64 } fix = Fix::None;
   unsigned fix_at = 0, target = 0;
   unsigned nudge = 0;  // added to the target
 };

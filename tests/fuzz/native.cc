@@ -1,8 +1,8 @@
 // The native process: runs snippets directly on the CPU.
 //
-// Every way out ends in `finish`: a jump to kExit stores the state by itself (native_entry.S), a signal's frame
-// holds it otherwise. System calls of snippets never reach the kernel: syscall user dispatch turns them into
-// SIGSYS. Ticks are counted in a second run of the same snippet under the trap flag, by the rule of the
+// Every way out ends in `finish`: a jump to kExit stores the state by itself (native_entry.S), a signal's
+// frame holds it otherwise. System calls of snippets never reach the kernel: syscall user dispatch turns them
+// into SIGSYS. Ticks are counted in a second run of the same snippet under the trap flag, by the rule of the
 // specification and with Zydis, that is, independently of the translator.
 #include <Zydis/Zydis.h>
 #include <sys/mman.h>
@@ -33,9 +33,9 @@ constexpr uint64_t kTrapFlag = 0x100, kAlignmentCheck = 0x40000, kResumeFlag = 0
 constexpr Address kGuestEnd = 0x5000'0000'0000;  // nothing of the host lies below
 constexpr uint64_t kStepLimit = 20'000;
 
-Outcome* outcome;      // of the snippet that is running; null: none is
+Outcome* outcome;  // of the snippet that is running; null: none is
 bool stepping;
-unsigned alarms;       // timer signals since the snippet began
+unsigned alarms;  // timer signals since the snippet began
 ZydisDecoder decoder;
 
 // The instruction that the next trap will have executed.
@@ -44,13 +44,15 @@ struct Upcoming {
   Address pc, target;
   uint64_t length;
   enum Kind { Other, Counted, Direct, Pushf, Popf, Lost } kind;
-  bool patched;      // popf: the trap flag was added to the word at...
+  bool patched;  // popf: the trap flag was added to the word at...
   Address word_at;
   uint64_t word;
 } upcoming;
 uint64_t steps;
 
-bool in_stack(Address a) { return a >= kStack && a + 8 <= kStack + sizeof(Memory::stack); }
+bool in_stack(Address a) {
+  return a >= kStack && a + 8 <= kStack + sizeof(Memory::stack);
+}
 
 bool readable_code(Address pc) {
   for (const CodeArea& area : kAreas)
@@ -132,16 +134,21 @@ void on_step(ucontext_t* uc) {
   unpatch();
   if (upcoming.valid) {
     switch (upcoming.kind) {
-      case Upcoming::Counted: tick(pc); break;
+      case Upcoming::Counted:
+        tick(pc);
+        break;
       case Upcoming::Direct:
         if (pc == upcoming.target && upcoming.target <= upcoming.pc) tick(pc);
         break;
       case Upcoming::Pushf:
         if (in_stack(rsp)) *reinterpret_cast<uint64_t*>(rsp) &= ~kTrapFlag;
         break;
-      case Upcoming::Lost: outcome->ticks_known = false; break;
+      case Upcoming::Lost:
+        outcome->ticks_known = false;
+        break;
       case Upcoming::Popf:
-      case Upcoming::Other: break;
+      case Upcoming::Other:
+        break;
     }
   }
   if (pc == kExit || (pc >= kGuestEnd && upcoming.valid)) {

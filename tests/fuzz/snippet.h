@@ -1,5 +1,11 @@
 // A snippet under construction: items laid out one after the other, with branches to each other.
+//
+//   main part    1 to 8 random instructions and pieces of control flow
+//   exit         a jump to kExit, mostly
+//   function     what calls call; ends in a return
+//   pointers     what indirect jumps read
 #pragma once
+#include <initializer_list>
 #include <vector>
 
 #include "generate.h"
@@ -16,33 +22,28 @@ struct Snippet {
   std::vector<Item> items;
 
  private:
+  // Labels are item numbers; one beyond the main part means the exit.
+  static constexpr unsigned kFunction = 0x1000, kPointer = 0x2000;  // + number of the pointer
+
   Item& add(std::initializer_list<unsigned> bytes);
+  Item& refer(std::initializer_list<unsigned> bytes, Item::Fix fix, unsigned target);
   void add_instruction();
   void add_control();
+  void add_indirect();
   void add_stack_play();
   void add_string_play();
   void add_store_to_code();
   void add_exit();
   void fuse();
-  void branch(std::initializer_list<unsigned> bytes, unsigned width, unsigned target);
-  void absolute64(unsigned fix_at, unsigned target);
-  unsigned label(bool backward);
-  unsigned slot_for(unsigned target);
-  bool backward_allowed();
-  void load_label(unsigned reg, unsigned target);
+  unsigned label();
+  unsigned pointer_to(unsigned target);
+  unsigned load_label(unsigned target);
 
   Generator& g;
   Address at;
   uint64_t size = 0;
-  unsigned body = 0;  // planned items of the main part; labels beyond are resolved at the end
-  bool low() const { return at < 0x7000'0000; }
-
-  struct Late {  // a reference to something that is laid down behind the exit
-    unsigned item;
-    enum Kind { Function, Pointer } kind;
-    unsigned target;  // Pointer: the label that it holds
-  };
-  std::vector<Late> late;
+  bool calls = false;
+  std::vector<unsigned> pointers;
 };
 
 }  // namespace fuzz

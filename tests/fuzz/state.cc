@@ -39,13 +39,19 @@ Address pointer(Random& random, const Case& c) {
   Address a;
   uint64_t size;
   switch (random.below(8)) {
-    case 0: a = kStack, size = sizeof(Memory::stack); break;
+    case 0:
+      a = kStack, size = sizeof(Memory::stack);
+      break;
     case 1:
-    case 2: a = kHighData, size = sizeof(Memory::high); break;
+    case 2:
+      a = kHighData, size = sizeof(Memory::high);
+      break;
     case 3:
       if (kAreas[c.area].writable && random.chance(50)) return c.at + random.below(c.size + 1);
       [[fallthrough]];
-    default: a = kLowData, size = sizeof(Memory::low); break;
+    default:
+      a = kLowData, size = sizeof(Memory::low);
+      break;
   }
   Address p = a + random.below(size);
   if (random.chance(75)) p &= ~63ull;
@@ -57,16 +63,35 @@ void random_numbers(Random& random, unsigned char* to, size_t size) {
   for (size_t i = 0; i + 8 <= size; i += 8) {
     uint64_t v = random();
     switch (v % 11) {
-      case 0: v = 0; break;
-      case 1: v = 0x3ff0'0000'0000'0000; break;
-      case 2: v = 0x7ff0'0000'0000'0000; break;                              // infinity
-      case 3: v = 0x7ff0'0000'0000'0000 | (v >> 12); break;                  // NaN
-      case 4: v = v >> 13; break;                                            // denormal
-      case 5: v = 0x3f80'0000'bf80'0000; break;                              // floats
-      case 6: v = 0x3fe0'0000'0000'0000 + (v >> 11); break;                  // near 1
-      case 7: v = 0x4060'0000'4120'0000 ^ (v & 0x8003'ffff'8003'ffff); break;
-      case 8: v = (v >> 8 & 0xff) | (v >> 16 & 0xff) << 32; break;           // small integers
-      default: break;
+      case 0:
+        v = 0;
+        break;
+      case 1:
+        v = 0x3ff0'0000'0000'0000;
+        break;
+      case 2:
+        v = 0x7ff0'0000'0000'0000;
+        break;  // infinity
+      case 3:
+        v = 0x7ff0'0000'0000'0000 | (v >> 12);
+        break;  // NaN
+      case 4:
+        v = v >> 13;
+        break;  // denormal
+      case 5:
+        v = 0x3f80'0000'bf80'0000;
+        break;  // floats
+      case 6:
+        v = 0x3fe0'0000'0000'0000 + (v >> 11);
+        break;  // near 1
+      case 7:
+        v = 0x4060'0000'4120'0000 ^ (v & 0x8003'ffff'8003'ffff);
+        break;
+      case 8:
+        v = (v >> 8 & 0xff) | (v >> 16 & 0xff) << 32;
+        break;  // small integers
+      default:
+        break;
     }
     std::memcpy(to + i, &v, 8);
   }
@@ -152,15 +177,21 @@ void fill_start(Case& c) {
   State& s = c.start;
   for (unsigned i = 0; i < 16; i++) {
     switch (r.of[i]) {
-      case Role::Pointer: s.gpr[i] = pointer(random, c); break;
-      case Role::Small: s.gpr[i] = random.chance(85) ? random.below(24) : -random.below(64); break;
-      case Role::Value: s.gpr[i] = random.chance(50) ? interesting(random) : random(); break;
+      case Role::Pointer:
+        s.gpr[i] = pointer(random, c);
+        break;
+      case Role::Small:
+        s.gpr[i] = random.chance(85) ? random.below(24) : -random.below(64);
+        break;
+      case Role::Value:
+        s.gpr[i] = random.chance(50) ? interesting(random) : random();
+        break;
     }
   }
   s.gpr[backstep::RSP] = kStack + 0x800 + 8 * random.below(32) + (random.chance(3) ? random.below(8) : 0);
   s.rip = c.at;
-  s.rflags = 0x202 | (random() & 0x8d5);  // OF SF ZF AF PF CF
-  if (random.chance(10)) s.rflags |= 0x400;   // DF
+  s.rflags = 0x202 | (random() & 0x8d5);       // OF SF ZF AF PF CF
+  if (random.chance(10)) s.rflags |= 0x400;    // DF
   if (random.chance(10)) s.rflags |= 1 << 21;  // ID
   s.fs_base = (random.chance(50) ? kLowData : kHighData) + 0x400 + 8 * random.below(64);
   s.gs_base = (random.chance(50) ? kLowData : kHighData) + 0x600 + 8 * random.below(64);
@@ -202,7 +233,8 @@ std::string print_case(const Case& c) {
 bool parse_case(const std::string& line, Case& c, std::string* error) {
   int evex = 0, used = 0;
   unsigned long at, seed;
-  if (std::sscanf(line.c_str(), "evex=%d at=%lx state=%lx bytes=%n", &evex, &at, &seed, &used) != 3 || !used) {
+  if (std::sscanf(line.c_str(), "evex=%d at=%lx state=%lx bytes=%n", &evex, &at, &seed, &used) != 3 ||
+      !used) {
     *error = "expected evex=0|1 at=ADDRESS state=SEED bytes=HEX";
     return false;
   }
@@ -229,8 +261,8 @@ void normalise(State& s, bool all_vectors) {
     std::memcpy(x, &fcw, 2);
     std::memset(x + 32, 0, 128);
   }
-  std::memset(x + 5, 0, 19);   // reserved, last opcode, instruction and data pointers
-  std::memset(x + 28, 0, 4);   // MXCSR mask
+  std::memset(x + 5, 0, 19);  // reserved, last opcode, instruction and data pointers
+  std::memset(x + 28, 0, 4);  // MXCSR mask
   for (unsigned i = 0; i < 8; i++) std::memset(x + 32 + 16 * i + 10, 0, 6);
   if (!(bits & 2)) std::memset(x + 160, 0, 256);
   std::memset(x + 416, 0, 512 - 416);

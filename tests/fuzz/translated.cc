@@ -1,4 +1,5 @@
-// The engine process: runs the same snippets through the translator, in the part of the recorder and replayer.
+// The engine process: runs the same snippets through the translator, in the part of the recorder and
+// replayer.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,7 +40,7 @@ bool readable(Address a, uint64_t n) {
 std::optional<engine::FetchRange> fetch(Address pc) {
   for (const CodeArea& area : kAreas)
     if (inside(pc, 1, area.start, kAreaSize))
-      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable};
+      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable, false};
   return std::nullopt;
 }
 
@@ -61,7 +62,7 @@ void fault(Outcome& out, int signo, int code, uint64_t trapno) {
 // As the recorder does it: nothing executable at `address`.
 void bad_fetch(Outcome& out, Address address) {
   bool canonical = address < 1ull << 47;
-  fault(out, SIGSEGV, canonical ? (readable(address, 1) ? SEGV_ACCERR : SEGV_MAPERR) : SI_KERNEL,
+  fault(out, SIGSEGV, !canonical ? SI_KERNEL : static_cast<int>(readable(address, 1) ? SEGV_ACCERR : SEGV_MAPERR),
         canonical ? 14 : 13);
   out.has_address = canonical;
   out.address = address;
@@ -86,9 +87,14 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
   Address address = 0;
   engine::GuestAccess access{readable, writable};
   switch (engine::emulate(insn, ctx, xsave_layout().mask & 7, access, &address)) {
-    case engine::Emulated::Done: return true;
-    case engine::Emulated::IllegalInstruction: fault(out, SIGILL, ILL_ILLOPN, 6); return false;
-    case engine::Emulated::GeneralProtection: fault(out, SIGSEGV, SI_KERNEL, 13); return false;
+    case engine::Emulated::Done:
+      return true;
+    case engine::Emulated::IllegalInstruction:
+      fault(out, SIGILL, ILL_ILLOPN, 6);
+      return false;
+    case engine::Emulated::GeneralProtection:
+      fault(out, SIGSEGV, SI_KERNEL, 13);
+      return false;
     case engine::Emulated::MemoryFault:
       fault(out, SIGSEGV, SEGV_MAPERR, 14);
       out.has_address = true;
@@ -138,8 +144,8 @@ void run(Engine& engine, const Case& c, Outcome& out) {
       case Stop::Fault:
         fault(out, stop.fault.signo, stop.fault.code, stop.fault.trapno);
         out.error = stop.fault.error;
-        out.has_address = stop.fault.signo == SIGSEGV &&
-                          (stop.fault.code == SEGV_MAPERR || stop.fault.code == SEGV_ACCERR);
+        out.has_address =
+            stop.fault.signo == SIGSEGV && (stop.fault.code == SEGV_MAPERR || stop.fault.code == SEGV_ACCERR);
         out.address = stop.fault.address;
         break;
       case Stop::BadFetch:

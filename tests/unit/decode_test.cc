@@ -28,15 +28,18 @@ ZydisDecoder make_decoder() {
   return decoder;
 }
 
-// Instructions of machines that run no Linux/x86-64 programs of today: Knights Corner has encodings of its own (MVEX,
-// jkzd and others in VEX space), VIA had PadLock. Other CPUs raise #UD whatever we take for their length.
+// Instructions of machines that run no Linux/x86-64 programs of today: Knights Corner has encodings of its
+// own (MVEX, jkzd and others in VEX space), VIA had PadLock. Other CPUs raise #UD whatever we take for their
+// length.
 bool foreign(const ZydisDecodedInstruction& z) {
   switch (z.meta.isa_ext) {
     case ZYDIS_ISA_EXT_KNC:
     case ZYDIS_ISA_EXT_KNCE:
     case ZYDIS_ISA_EXT_KNCV:
-    case ZYDIS_ISA_EXT_PADLOCK: return true;
-    default: return z.encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX;
+    case ZYDIS_ISA_EXT_PADLOCK:
+      return true;
+    default:
+      return z.encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX;
   }
 }
 
@@ -56,51 +59,72 @@ Class expected_class(const ZydisDecodedInstruction& z) {
     case ZYDIS_MNEMONIC_LOOPE:
     case ZYDIS_MNEMONIC_LOOPNE:
     case ZYDIS_MNEMONIC_JECXZ:
-    case ZYDIS_MNEMONIC_JRCXZ: return Class::Loop;
+    case ZYDIS_MNEMONIC_JRCXZ:
+      return Class::Loop;
     case ZYDIS_MNEMONIC_IRET:
     case ZYDIS_MNEMONIC_IRETD:
-    case ZYDIS_MNEMONIC_IRETQ: return Class::Iret;
-    case ZYDIS_MNEMONIC_SYSCALL: return Class::Syscall;
-    case ZYDIS_MNEMONIC_CPUID: return Class::Cpuid;
-    case ZYDIS_MNEMONIC_RDTSC: return Class::Rdtsc;
-    case ZYDIS_MNEMONIC_RDTSCP: return Class::Rdtscp;
-    case ZYDIS_MNEMONIC_RDRAND: return Class::Rdrand;
-    case ZYDIS_MNEMONIC_RDSEED: return Class::Rdseed;
-    case ZYDIS_MNEMONIC_RDPID: return Class::Rdpid;
-    case ZYDIS_MNEMONIC_XGETBV: return Class::Xgetbv;
+    case ZYDIS_MNEMONIC_IRETQ:
+      return Class::Iret;
+    case ZYDIS_MNEMONIC_SYSCALL:
+      return Class::Syscall;
+    case ZYDIS_MNEMONIC_CPUID:
+      return Class::Cpuid;
+    case ZYDIS_MNEMONIC_RDTSC:
+      return Class::Rdtsc;
+    case ZYDIS_MNEMONIC_RDTSCP:
+      return Class::Rdtscp;
+    case ZYDIS_MNEMONIC_RDRAND:
+      return Class::Rdrand;
+    case ZYDIS_MNEMONIC_RDSEED:
+      return Class::Rdseed;
+    case ZYDIS_MNEMONIC_RDPID:
+      return Class::Rdpid;
+    case ZYDIS_MNEMONIC_XGETBV:
+      return Class::Xgetbv;
     case ZYDIS_MNEMONIC_XSAVE:
     case ZYDIS_MNEMONIC_XSAVE64:
     case ZYDIS_MNEMONIC_XSAVEC:
     case ZYDIS_MNEMONIC_XSAVEC64:
     case ZYDIS_MNEMONIC_XSAVEOPT:
-    case ZYDIS_MNEMONIC_XSAVEOPT64: return Class::Xsave;
+    case ZYDIS_MNEMONIC_XSAVEOPT64:
+      return Class::Xsave;
     case ZYDIS_MNEMONIC_XRSTOR:
-    case ZYDIS_MNEMONIC_XRSTOR64: return Class::Xrstor;
+    case ZYDIS_MNEMONIC_XRSTOR64:
+      return Class::Xrstor;
     case ZYDIS_MNEMONIC_FNSTENV:
     case ZYDIS_MNEMONIC_FNSAVE:
     case ZYDIS_MNEMONIC_FXSAVE:
-    case ZYDIS_MNEMONIC_FXSAVE64: return Class::FpEnv;
+    case ZYDIS_MNEMONIC_FXSAVE64:
+      return Class::FpEnv;
     case ZYDIS_MNEMONIC_RDGSBASE:
-    case ZYDIS_MNEMONIC_WRGSBASE: return Class::Gs;
+    case ZYDIS_MNEMONIC_WRGSBASE:
+      return Class::Gs;
     case ZYDIS_MNEMONIC_LFS:
-    case ZYDIS_MNEMONIC_LGS: return Class::Segment;
+    case ZYDIS_MNEMONIC_LGS:
+      return Class::Segment;
     case ZYDIS_MNEMONIC_SYSENTER:
     case ZYDIS_MNEMONIC_XBEGIN:
     case ZYDIS_MNEMONIC_XABORT:
     case ZYDIS_MNEMONIC_XEND:
-    case ZYDIS_MNEMONIC_XTEST: return Class::Forbidden;
-    case ZYDIS_MNEMONIC_INT: return z.raw.imm[0].value.u == 0x80 ? Class::Forbidden : Class::Trap;
+    case ZYDIS_MNEMONIC_XTEST:
+      return Class::Forbidden;
+    case ZYDIS_MNEMONIC_INT:
+      return z.raw.imm[0].value.u == 0x80 ? Class::Forbidden : Class::Trap;
     case ZYDIS_MNEMONIC_INT1:
     case ZYDIS_MNEMONIC_INT3:
     case ZYDIS_MNEMONIC_UD0:
     case ZYDIS_MNEMONIC_UD1:
     case ZYDIS_MNEMONIC_UD2:
-    case ZYDIS_MNEMONIC_HLT: return Class::Trap;
-    default: return z.meta.category == ZYDIS_CATEGORY_COND_BR ? Class::Jcc : Class::Plain;
+    case ZYDIS_MNEMONIC_HLT:
+      return Class::Trap;
+    default:
+      return z.meta.category == ZYDIS_CATEGORY_COND_BR ? Class::Jcc : Class::Plain;
   }
 }
 
-bool is_branch(Class c) { return c == Class::Jcc || c == Class::Jmp || c == Class::Call || c == Class::Loop; }
+bool is_branch(Class c) {
+  return c == Class::Jcc || c == Class::Jmp || c == Class::Call || c == Class::Loop;
+}
 
 bool has_legacy_prefix(const ZydisDecodedInstruction& z, uint8_t value) {
   for (unsigned i = 0; i < z.raw.prefix_count; i++)
@@ -112,19 +136,18 @@ bool has_legacy_prefix(const ZydisDecodedInstruction& z, uint8_t value) {
 bool deliberate(const Insn& in, const ZydisDecodedInstruction& z, Class expected) {
   // 66 before a near branch without REX.W: Intel ignores it, AMD cuts RIP to 16 bits. Nothing sane uses it.
   if (in.cls == Class::Forbidden && in.opsize && !(in.rex & 8) &&
-      (is_branch(expected) || expected == Class::JmpInd || expected == Class::CallInd || expected == Class::Ret))
+      (is_branch(expected) || expected == Class::JmpInd || expected == Class::CallInd ||
+       expected == Class::Ret))
     return true;
   // mov to fs/gs, pop fs/gs: Zydis has no mnemonic of their own for them.
-  if (in.cls == Class::Segment &&
-      (z.mnemonic == ZYDIS_MNEMONIC_MOV || z.mnemonic == ZYDIS_MNEMONIC_POP))
+  if (in.cls == Class::Segment && (z.mnemonic == ZYDIS_MNEMONIC_MOV || z.mnemonic == ZYDIS_MNEMONIC_POP))
     return true;
   // Privileged ones and I/O always fault in user mode: the block ends there, which Plain would not need.
   if (in.cls == Class::Trap &&
       ((z.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) || z.meta.category == ZYDIS_CATEGORY_IO ||
        z.meta.category == ZYDIS_CATEGORY_IOSTRINGOP || z.mnemonic == ZYDIS_MNEMONIC_CLI ||
        z.mnemonic == ZYDIS_MNEMONIC_STI || z.mnemonic == ZYDIS_MNEMONIC_RSM ||
-       z.mnemonic == ZYDIS_MNEMONIC_RDPMC ||
-       z.mnemonic == ZYDIS_MNEMONIC_GETSEC))
+       z.mnemonic == ZYDIS_MNEMONIC_RDPMC || z.mnemonic == ZYDIS_MNEMONIC_GETSEC))
     return true;
   // A gs: prefix makes any copied instruction one that needs the guest's GS base.
   if (in.cls == Class::Gs && has_legacy_prefix(z, 0x65)) return true;
@@ -146,7 +169,8 @@ std::string agree(const uint8_t* code, const ZydisDecodedInstruction& z, const I
   if (in.disp_at != disp_at)
     return "RIP-relative displacement at " + std::to_string(in.disp_at) + " instead of " +
            std::to_string(disp_at);
-  if ((z.attributes & ZYDIS_ATTRIB_HAS_MODRM) && (in.modrm_at != z.raw.modrm.offset || in.modrm != code[in.modrm_at]))
+  if ((z.attributes & ZYDIS_ATTRIB_HAS_MODRM) &&
+      (in.modrm_at != z.raw.modrm.offset || in.modrm != code[in.modrm_at]))
     return "ModRM at " + std::to_string(in.modrm_at) + " instead of " + std::to_string(z.raw.modrm.offset);
   Class expected = expected_class(z);
   if (in.cls != expected && !deliberate(in, z, expected))
@@ -154,7 +178,8 @@ std::string agree(const uint8_t* code, const ZydisDecodedInstruction& z, const I
            std::to_string(static_cast<int>(expected));
   if (is_branch(in.cls) && in.rel != static_cast<int32_t>(z.raw.imm[0].value.s))
     return "branch displacement " + std::to_string(in.rel);
-  if (in.cls == Class::Ret && z.raw.imm[0].size && in.rel != static_cast<int32_t>(z.raw.imm[0].value.u & 0xffff))
+  if (in.cls == Class::Ret && z.raw.imm[0].size &&
+      in.rel != static_cast<int32_t>(z.raw.imm[0].value.u & 0xffff))
     return "return immediate " + std::to_string(in.rel);
   return "";
 }
@@ -190,7 +215,8 @@ std::vector<Section> executable_sections(const std::string& path) {
   const char* names = reinterpret_cast<const char*>(file + table[header->e_shstrndx].sh_offset);
   for (unsigned i = 0; i < header->e_shnum; i++)
     if ((table[i].sh_flags & SHF_EXECINSTR) && table[i].sh_type == SHT_PROGBITS)
-      sections.push_back({path, names + table[i].sh_name,
+      sections.push_back({path,
+                          names + table[i].sh_name,
                           {file + table[i].sh_offset, file + table[i].sh_offset + table[i].sh_size}});
   munmap(map, size);
   return sections;
@@ -199,8 +225,8 @@ std::vector<Section> executable_sections(const std::string& path) {
 // What is mapped into this test, and OpenSSL's library: hand-written assembler of every kind.
 std::vector<std::string> real_files() {
   const std::string lib = "/usr/lib/x86_64-linux-gnu/";
-  return {"/proc/self/exe",         lib + "libc.so.6", lib + "ld-linux-x86-64.so.2", lib + "libstdc++.so.6",
-          lib + "libcrypto.so.3", lib + "libm.so.6"};
+  return {"/proc/self/exe",       lib + "libc.so.6",      lib + "ld-linux-x86-64.so.2",
+          lib + "libstdc++.so.6", lib + "libcrypto.so.3", lib + "libm.so.6"};
 }
 
 TEST(Decode, agrees_with_zydis_on_real_code) {
@@ -215,7 +241,8 @@ TEST(Decode, agrees_with_zydis_on_real_code) {
         const uint8_t* code = s.bytes.data() + at;
         size_t available = s.bytes.size() - at;
         ZydisDecodedInstruction z;
-        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, available, &z)) || foreign(z)) {
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, available, &z)) ||
+            foreign(z)) {
           at++;  // data between the functions
           continue;
         }
@@ -243,13 +270,27 @@ size_t random_code(std::mt19937_64& random, uint8_t (&code)[16]) {
   if (dice % 16 == 0) code[at++] = kPrefixes[(dice >> 16) % 8];
   if ((dice >> 4) % 4 == 0) code[at++] = static_cast<uint8_t>(0x40 | ((dice >> 24) & 15));
   switch ((dice >> 32) % 12) {
-    case 0: case 1: code[at] = 0x0f; break;
-    case 2: code[at++] = 0x0f, code[at] = 0x38; break;
-    case 3: code[at++] = 0x0f, code[at] = 0x3a; break;
-    case 4: code[at] = 0xc5; break;
-    case 5: code[at++] = 0xc4, code[at] = static_cast<uint8_t>((code[at] & 0xe0) | (1 + (dice >> 40) % 3)); break;
-    case 6: code[at++] = 0x62, code[at] = static_cast<uint8_t>((code[at] & 0xf0) | (1 + (dice >> 40) % 3)); break;
-    default: break;
+    case 0:
+    case 1:
+      code[at] = 0x0f;
+      break;
+    case 2:
+      code[at++] = 0x0f, code[at] = 0x38;
+      break;
+    case 3:
+      code[at++] = 0x0f, code[at] = 0x3a;
+      break;
+    case 4:
+      code[at] = 0xc5;
+      break;
+    case 5:
+      code[at++] = 0xc4, code[at] = static_cast<uint8_t>((code[at] & 0xe0) | (1 + (dice >> 40) % 3));
+      break;
+    case 6:
+      code[at++] = 0x62, code[at] = static_cast<uint8_t>((code[at] & 0xf0) | (1 + (dice >> 40) % 3));
+      break;
+    default:
+      break;
   }
   return 16;
 }
@@ -263,7 +304,8 @@ TEST(Decode, agrees_with_zydis_on_random_bytes) {
     uint8_t code[16];
     size_t size = random_code(random, code);
     ZydisDecodedInstruction z;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z)) continue;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z))
+      continue;
     valid++;
     std::string wrong = agree(code, z, backstep::isa::decode(code, size));
     if (!wrong.empty() && shown++ < 40) ADD_FAILURE() << text(code, z) << ": " << wrong;
@@ -279,7 +321,8 @@ TEST(Decode, says_bad_when_the_bytes_end_inside_of_an_instruction) {
     uint8_t code[16];
     size_t size = random_code(random, code);
     ZydisDecodedInstruction z;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z)) continue;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code, size, &z)) || foreign(z))
+      continue;
     for (unsigned cut = 0; cut < z.length; cut++)
       ASSERT_EQ(backstep::isa::decode(code, cut).cls, Class::Bad) << text(code, z) << " cut to " << cut;
   }
