@@ -58,7 +58,8 @@ struct alignas(64) Context {
   uint64_t spill_rdx;    // 0x130
   uint64_t in_guest;     // 0x138 1 while the CPU runs cache code (signal handlers look here)
   Tick tick_debt;        // 0x140 added to `tick` at the next exit to the host (a counted transfer under way)
-  uint64_t pad[47];      // to 0x2c0
+  uint64_t branch_site;  // 0x148 cache address of the indirect branch that takes the wide way
+  uint64_t pad[46];      // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
 };
 static_assert(offsetof(Context, xsave) == 0x2c0);
@@ -73,6 +74,11 @@ enum EngineFeature : uint64_t {
 
 // Not a canonical address, so no jump can ask for it. entry.S knows the value.
 inline constexpr Address kNoTarget = 0x8bad'f00d'0000'0001;
+
+// Bits 47 to 63 are all the same. A branch to another address faults by itself, before it goes anywhere.
+inline constexpr bool canonical(Address a) {
+  return static_cast<Address>(static_cast<int64_t>(a << 16) >> 16) == a;
+}
 
 inline Context& context() {
   return *reinterpret_cast<Context*>(layout::kHotPage);

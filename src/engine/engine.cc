@@ -240,10 +240,17 @@ std::optional<Stop> Engine::after_fault() {
   if (i < block.count && !trapped) {
     auto* code = reinterpret_cast<const uint8_t*>(pc);
     isa::Insn in = isa::decode(code, meta[2 * i]);
+    // A branch whose target is no address faults at its lookup, when the stack pointer has moved already.
+    const bool at_lookup = fault.cache_pc == cache + meta[2 * i + 1] - sizeof kLookup;
     switch (in.cls) {
       case isa::Class::Ret:
-      case isa::Class::JmpInd:
+        if (at_lookup) ctx.gpr[RSP] -= 8 + (in.opcode == 0xc2 ? static_cast<uint64_t>(in.rel) : 0);
+        if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
+        break;
       case isa::Class::CallInd:
+        if (at_lookup) ctx.gpr[RSP] += 8;
+        [[fallthrough]];
+      case isa::Class::JmpInd:
         if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
         [[fallthrough]];
       case isa::Class::Gs:

@@ -16,6 +16,10 @@ namespace backstep::engine {
 
 FaultInfo bs_fault_info;
 
+FaultInfo no_address(uint32_t cache_pc) {
+  return {SIGSEGV, SI_KERNEL, 0, 0, 13 /*#GP*/, 0, cache_pc};
+}
+
 namespace {
 
 constexpr int kGregs[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
@@ -51,6 +55,25 @@ void copy_state(Context& ctx, const ucontext_t* uc) {
   }
 }
 
+// Patches the lookup at `site` to go to a stub that notes the site and goes on to the wide lookup.
+void take_wide_way(ucontext_t* uc, uint32_t site) {
+  constexpr unsigned kStub = 16;
+  Cache& c = bs_cache;
+  if (static_cast<uint64_t>(c.cold - c.hot) < 4 * kStub) {  // no room: this time only
+    context().branch_site = site;
+    uc->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(pad_address(Pad::Wide));
+    return;
+  }
+  c.cold -= kStub;
+  Emitter stub{c.cold};
+  const uint32_t address = stub.address();
+  stub.store_imm32(BACKSTEP_FIELD(branch_site), site);
+  stub.jump(pad_address(Pad::Wide));
+  Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(site))};
+  e.jump(address);
+  c.stats.wide_sites++;
+}
+
 bool is_lookup(uint64_t pc) {
   auto* code = reinterpret_cast<const uint8_t*>(pc);
   for (unsigned i = 0; i < 9; i++)
@@ -83,11 +106,10 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
       uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_exit_miss);
       return;
     }
-    if (in_cache && signo == SIGSEGV && is_lookup(pc)) {
+    const bool lookup = in_cache && signo == SIGSEGV && is_lookup(pc);
+    if (lookup && canonical(static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_R11]))) {
       // The target lies beyond the jump table: this site takes the wide way from now on.
-      Emitter e{reinterpret_cast<uint8_t*>(pc)};
-      e.jump(pad_address(Pad::Wide));
-      bs_cache.stats.wide_sites++;
+      take_wide_way(uc, static_cast<uint32_t>(pc));
       return;
     }
     if (in_cache) {
@@ -99,6 +121,7 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_TRAPNO]),
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_CR2]),
                        static_cast<uint32_t>(pc)};
+      if (lookup) bs_fault_info = no_address(static_cast<uint32_t>(pc));
       uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
       uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
       uc->uc_mcontext.gregs[REG_EFL] &= ~0x400;

@@ -28,5 +28,7 @@ struct FaultInfo {
   uint32_t cache_pc;  // where in the cache; 0: asynchronous
 };
 extern FaultInfo bs_fault_info;
+// The fault of an indirect branch (its lookup at `cache_pc`) to something that is not an address.
+FaultInfo no_address(uint32_t cache_pc);
 
 }  // namespace backstep::engine

@@ -186,7 +186,9 @@ Emulated far_return(const isa::Insn& in, Context& ctx, const GuestAccess& access
     return Emulated::MemoryFault;
   }
   auto* stack = reinterpret_cast<const uint64_t*>(sp);
-  if ((stack[1] & 0xffff) != 0x33) return Emulated::GeneralProtection;
+  if ((stack[1] & 0xffff) != 0x33 || !canonical(stack[0])) return Emulated::GeneralProtection;
+  constexpr uint64_t kNestedTask = 0x4000;
+  if (iret && ((stack[4] & 0xffff) != 0x2b || (ctx.rflags & kNestedTask))) return Emulated::GeneralProtection;
   ctx.rip = stack[0];
   if (iret) {
     constexpr uint64_t kUserFlags = 0x254dd5;

@@ -221,6 +221,11 @@ extern "C" uint64_t bs_hot_miss() {
   bool fresh = target != kNoTarget && (target >= layout::kDirectEnd || kJumps[target] == 0 ||
                                        kJumps[target] == pad_address(Pad::Miss));
   if (!fresh) target = *reinterpret_cast<Address*>(ctx.gpr[RSP] - 8);
+  if (!canonical(target) && ctx.branch_site) {
+    bs_fault_info = no_address(static_cast<uint32_t>(ctx.branch_site));
+    ctx.reason = static_cast<uint32_t>(Reason::Fault);
+    return 0;
+  }
 
   Found f = find(target);
   if (f.cache && static_cast<uint64_t>(c.cold - c.hot) > 4096) {

@@ -299,6 +299,19 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
 // --- memory ---
 
 std::string Recorder::keep(int fd) {
+  // A limit on file sizes (ulimit -f) must end as an error here, not as a signal for the program.
+  struct Quiet {
+    sighandler_t before = std::signal(SIGXFSZ, SIG_IGN);
+    Recorder& recorder;
+    explicit Quiet(Recorder& r) : recorder(r) {}
+    ~Quiet() {
+      if (recorder.started_ns_) {
+        recorder.set_real_action(SIGXFSZ);
+      } else {
+        std::signal(SIGXFSZ, before);
+      }
+    }
+  } quiet(*this);
   std::string key = store_.add(fd);
   if (!detached_ && keys_.insert(key).second) recording_.add_key(key);
   return key;

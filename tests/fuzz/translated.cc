@@ -61,7 +61,7 @@ void fault(Outcome& out, int signo, int code, uint64_t trapno) {
 
 // As the recorder does it: nothing executable at `address`.
 void bad_fetch(Outcome& out, Address address) {
-  bool canonical = address < 1ull << 47;
+  bool canonical = backstep::canonical(address);
   fault(out, SIGSEGV, !canonical ? SI_KERNEL : static_cast<int>(readable(address, 1) ? SEGV_ACCERR : SEGV_MAPERR),
         canonical ? 14 : 13);
   out.has_address = canonical;
