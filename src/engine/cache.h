@@ -125,6 +125,9 @@ struct Cache {
   uint32_t fetch_next;
   FetchRange fetch[kFetchRanges];
   bool evex_seen;  // control has reached an AVX-512 instruction; from then on ticks are counted in memory
+  uint32_t trap_address;  // an int3 that we wrote behind a string instruction to get hold of the guest there;
+                          // 0: none
+  uint8_t trap_byte;      // what was there
   Statistics stats;
 };
 extern Cache bs_cache;
@@ -149,6 +152,7 @@ PageCode* page_of(Address pc, bool create);
 void flush();
 void reset_fetch();
 void invalidate_page(Address page);
+void remove_trap();
 // Stops watching (unprotects) the pages of [start, end) and drops their code. Returns how many were watched.
 int unwatch(Address start, Address end);
 uint32_t set_landing(Address pc, uint32_t address);

@@ -163,6 +163,9 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         if (!bs_cache.vector) break;
         bs_cache.vector = false;
         ctx.features &= ~static_cast<uint64_t>(kVectorCounter);
+        // It finds them as at the start of a program, not with our numbers (which a memory counter would not
+        // leave).
+        std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
         flush();
         break;
       case Result::NeedFetch: {
@@ -178,34 +181,60 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   }
 }
 
+// Runs the one instruction at rip. nullopt: done.
+std::optional<Stop> Engine::step() {
+  Context& ctx = context();
+  std::optional<Stop> stop;
+  transient_ = ctx.rip;
+  ctx.resume = address_of_rip(stop);
+  if (stop) return stop;
+  ctx.stop_request = 2;
+  uint32_t reason = bs_enter();
+  ctx.stop_request = 0;
+  return after_exit(static_cast<Reason>(reason));
+}
+
 Stop Engine::run() {
   Context& ctx = context();
   for (;;) {
+    remove_trap();
+    if (ctx.stop_request) {
+      ctx.stop_request = 0;
+      Stop stop{Stop::Signal, {}, {}};
+      stop.fault.exact = true;
+      return stop;
+    }
     if (bs_cache.check && ctx.tick >= ctx.limit) return {Stop::TickStop, {}, {}};
     std::optional<Stop> stop;
     uint32_t address = address_of_rip(stop);
     if (stop) return *stop;
     ctx.resume = address;
-    switch (static_cast<Reason>(bs_enter())) {
-      case Reason::Dispatch:
-        break;
-      case Reason::Syscall:
-        return {Stop::Syscall, {}, {}};
-      case Reason::HostOp: {
-        const Exit& exit = kExits[ctx.exit];
-        ctx.rip = exit.target;
-        isa::Insn insn;
-        if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
-        return {Stop::HostOp, insn, {}};
-      }
-      case Reason::TickStop:
-        ctx.rip = kExits[ctx.exit].target;
-        return {Stop::TickStop, {}, {}};
-      case Reason::Fault:
-        if (auto s = after_fault()) return *s;
-        break;
-    }
+    if (auto s = after_exit(static_cast<Reason>(bs_enter()))) return *s;
   }
+}
+
+// What the guest left the cache for; nullopt: nothing that concerns our client.
+std::optional<Stop> Engine::after_exit(Reason reason) {
+  Context& ctx = context();
+  switch (reason) {
+    case Reason::Dispatch:
+      return std::nullopt;
+    case Reason::Syscall:
+      return Stop{Stop::Syscall, {}, {}};
+    case Reason::HostOp: {
+      const Exit& exit = kExits[ctx.exit];
+      ctx.rip = exit.target;
+      isa::Insn insn;
+      if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
+      return Stop{Stop::HostOp, insn, {}};
+    }
+    case Reason::TickStop:
+      ctx.rip = kExits[ctx.exit].target;
+      return Stop{Stop::TickStop, {}, {}};
+    case Reason::Fault:
+      return after_fault();
+  }
+  return std::nullopt;
 }
 
 // The signal handler has copied the registers; now find the guest instruction and undo what our own code in
@@ -216,10 +245,14 @@ std::optional<Stop> Engine::after_fault() {
   FaultInfo fault = bs_fault_info;
   if (fault.cache_pc == 0) {
     if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
+    ctx.stop_request = 0;
     return Stop{Stop::Signal, {}, fault};
   }
-  // A trap (int3) is reported behind its instruction.
-  const uint32_t trapped = fault.signo == SIGTRAP ? 1 : 0;
+  // A trap (int3) is reported behind its instruction; int1 is, too, but not under every hypervisor.
+  const isa::Insn trap =
+      isa::decode(reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(fault.cache_pc)), 15);
+  const bool in_front = trap.cls == isa::Class::Trap && trap.map == 0 && trap.opcode == 0xf1;
+  const uint32_t trapped = fault.signo == SIGTRAP && !in_front ? 1 : 0;
   fault.cache_pc -= trapped;
   uint32_t id = block_at(fault.cache_pc);
   if (id == 0)
@@ -260,8 +293,9 @@ std::optional<Stop> Engine::after_fault() {
         break;
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
-    auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(cache));
-    if (in.disp_at && fault.cache_pc > cache && emitted[0] == 0x48 && emitted[1] == 0x89 &&
+    const uint32_t copied = cache + (in.gs ? kGsPrologue : 0);
+    auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(copied));
+    if (in.disp_at && fault.cache_pc > copied && emitted[0] == 0x48 && emitted[1] == 0x89 &&
         emitted[3] == 0x25) {
       uint32_t slot;
       std::memcpy(&slot, emitted + 4, 4);
@@ -271,13 +305,13 @@ std::optional<Stop> Engine::after_fault() {
   if (fault.signo == SIGSEGV && bs_cache.watched_pages) {
     PageCode* page = page_of(fault.address, false);
     if (page && page->watched) {
-      // The guest writes to a page that code was translated from. Drop the code; if the writer itself is on
-      // that page, run the write alone first, or we would be back here for ever.
+      // The guest writes to a page that code was translated from. Drop the code; if a block that starts at
+      // the writer would come from that page too (its last instruction may lie across the page's end), run
+      // the write alone first, or we would be back here for ever.
       Address written = fault.address & ~(layout::kPage - 1);
-      Address last = ctx.rip + (i < block.count ? meta[2 * i] : 1) - 1;  // the books may be gone after this
+      Address writer = ctx.rip & ~(layout::kPage - 1);
       invalidate_page(written);
-      if ((ctx.rip & ~(layout::kPage - 1)) == written || (last & ~(layout::kPage - 1)) == written)
-        transient_ = ctx.rip;
+      if (writer == written || writer + layout::kPage == written) transient_ = ctx.rip;
       return std::nullopt;
     }
   }

@@ -6,6 +6,7 @@
 
 #include "engine/cache.h"
 #include "engine/context.h"
+#include "engine/entry.h"
 #include "engine/hooks.h"
 #include "engine/options.h"
 #include "isa/decode.h"
@@ -19,7 +20,8 @@ struct Stop {
     TickStop,  // tick == limit (or beyond, when it was set too late); rip is the next instruction
     Fault,     // the guest's instruction at rip raised `fault`; registers are as before it
     BadFetch,  // nothing executable at rip
-    Signal,    // an asynchronous signal (fault.signo); tick is exact, rip and registers are not
+    Signal,  // hooks.signal_hot asked for it. fault.exact: at an instruction boundary; else only the tick is
+             // exact
   } kind;
   isa::Insn insn;
   FaultInfo fault{};
@@ -32,6 +34,9 @@ class Engine {
   Engine(const EngineOptions& options, std::function<std::optional<FetchRange>(Address)> fetch);
 
   Stop run();
+  // One instruction, in checked mode with limit = tick + 1 (so that an indirect branch stops too). nullopt:
+  // done, rip is at the next one.
+  std::optional<Stop> step();
 
   // The guest's mapping of [start, end) changes: forget code translated from there, stop watching it.
   void forget(Address start, Address end);
@@ -45,6 +50,7 @@ class Engine {
 
  private:
   uint32_t address_of_rip(std::optional<Stop>& stop);
+  std::optional<Stop> after_exit(Reason reason);
   std::optional<Stop> after_fault();
 
   std::function<std::optional<FetchRange>(Address)> fetch_;

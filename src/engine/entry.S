@@ -28,7 +28,7 @@
 #define RESUME (CTX + 0x120)
 #define SPILL_RCX (CTX + 0x128)
 #define IN_GUEST (CTX + 0x138)
-#define TICK_DEBT (CTX + 0x140)
+#define STOP_REQUEST (CTX + 0x140)
 #define XSAVE (CTX + 0x2c0)
 
 #define HAVE_FSGSBASE 1
@@ -111,21 +111,39 @@ bs_enter:
 2:	movl $ARCH_SET_FS, %edi
 	movl $SYS_arch_prctl, %eax
 	syscall
-3:	pushq RFLAGS
+3:	jmp resume_enter
+	.size bs_enter, . - bs_enter
+
+# Into the cache at RESUME; everything of the guest but its general registers and flags is loaded, rsp = HOST_RSP, and
+# the context is exact (rip too). A stop request leaves for the host instead (single steps, request 2, only after their
+# instruction). Between that look and the jump a signal handler cannot be noticed: it single-steps us into the cache if
+# it interrupts in [bs_resume_window, bs_resume_end).
+resume_enter:
+	cmpq $1, STOP_REQUEST
+	.globl bs_resume_window
+bs_resume_window:
+	je cancel
+	jmp bs_resume_begin
+resume_guest:
+	cmpq $0, STOP_REQUEST
+	jne cancel
+bs_resume_begin:
+	pushq RFLAGS
 	popfq
 	load_gprs
 	jmpq *RESUME
-	.size bs_enter, . - bs_enter
+	.globl bs_resume_end
+bs_resume_end:
+cancel:
+	movl $REASON_DISPATCH, REASON
+	jmp slow_exit
 
 # Slow exit. Guest general registers and flags are in the context, reason in REASON, rsp = HOST_RSP.
 slow_exit:
 	testb $VECTOR_COUNTER, FEATURES
 	jz 1f
 	vmovq %xmm31, TICK
-1:	movq TICK_DEBT, %rax
-	addq %rax, TICK
-	movq $0, TICK_DEBT
-	movl SAVE_MASK, %eax
+1:	movl SAVE_MASK, %eax
 	xorl %edx, %edx
 	xsave64 XSAVE
 from_fault:
@@ -189,10 +207,7 @@ bs_fault_resume:
 	testq %rax, %rax
 	jz slow_exit
 	movq %rax, RESUME
-	pushq RFLAGS
-	popfq
-	load_gprs
-	jmpq *RESUME
+	jmp resume_guest
 	.size \name, . - \name
 	.endm
 
@@ -229,10 +244,7 @@ bs_exit_syscall:
 	testq %rax, %rax
 	jz slow_exit
 	movq %rax, RESUME
-	pushq RFLAGS
-	popfq
-	load_gprs
-	jmpq *RESUME
+	jmp resume_guest
 
 # Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target, SPILL_R11: the
 # guest's r11. Looks low targets up in the jump table, others in a hash table of {pc, landing}

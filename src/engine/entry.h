@@ -22,6 +22,10 @@ uint32_t bs_enter();
 // state is in the context already).
 void bs_fault_resume();
 
+// Where a stop request cannot be noticed any more (entry.S).
+void bs_resume_window();
+void bs_resume_end();
+
 // Places that translated code jumps to.
 void bs_exit_branch();  // Context::exit: direct branch not linked
 void bs_exit_miss();    // indirect branch, no landing known
@@ -35,7 +39,8 @@ bool bs_guarded_copy(void* to, const void* from, unsigned long n);
 void bs_guarded_insn();
 void bs_guarded_fail();
 
-// Hot handlers: return the cache address to continue at (stored to Context::resume too), 0: go to the host.
+// Hot handlers: return the cache address to continue at, with Context::rip the guest address that it stands
+// for; 0: go to the host.
 uint64_t bs_hot_branch();
 uint64_t bs_hot_miss();
 uint64_t bs_hot_hostop();

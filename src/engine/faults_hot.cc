@@ -11,6 +11,7 @@
 #include "engine/emit.h"
 #include "engine/entry.h"
 #include "engine/hooks.h"
+#include "isa/decode.h"
 
 namespace backstep::engine {
 
@@ -28,9 +29,12 @@ constexpr int kGregs[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP
 constexpr unsigned kFpMagicOffset = 464;  // sw_reserved in the legacy area
 constexpr uint32_t kFpMagic1 = 0x46505853;
 
+constexpr uint64_t kTrapFlag = 0x100;
+
 void copy_state(Context& ctx, const ucontext_t* uc) {
   for (int i = 0; i < 16; i++) ctx.gpr[i] = static_cast<uint64_t>(uc->uc_mcontext.gregs[kGregs[i]]);
   ctx.rflags = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_EFL]) & ~0x10000ull;  // not RF
+  if (ctx.stop_request) ctx.rflags &= ~kTrapFlag;                                    // that is ours
   auto* area = reinterpret_cast<const unsigned char*>(uc->uc_mcontext.fpregs);
   uint32_t magic, size;
   __builtin_memcpy(&magic, area + kFpMagicOffset, 4);
@@ -81,6 +85,68 @@ bool is_lookup(uint64_t pc) {
   return true;
 }
 
+// The guest's registers are in the context: go on in the host, as an exit with Reason::Fault.
+void leave(Context& ctx, ucontext_t* uc) {
+  uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
+  uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
+  uc->uc_mcontext.gregs[REG_EFL] &= ~0x500;  // direction and trap flags
+}
+
+bool is_repeated_string(const isa::Insn& in) {
+  if (!(in.rep || in.repne) || in.map != 0 || in.encoding != 0) return false;
+  return (in.opcode >= 0xa4 && in.opcode <= 0xa7) || (in.opcode >= 0xaa && in.opcode <= 0xaf) ||
+         (in.opcode >= 0x6c && in.opcode <= 0x6f);
+}
+
+// The guest is to be stopped at an instruction boundary, where its state is exact and (tick, pc) names the
+// place. Cache code between two boundaries is single-stepped; there are only a few instructions of ours
+// there. A string instruction may be half done, which no (tick, pc) tells: a trap behind it gets hold of the
+// guest when it is over. Code outside of the cache looks at the request by itself, except for the last few
+// instructions before the cache.
+void seek_boundary(Context& ctx, ucontext_t* uc) {
+  auto pc = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_RIP]);
+  auto& flags = uc->uc_mcontext.gregs[REG_EFL];
+  if (pc >= reinterpret_cast<uint64_t>(&bs_resume_window) &&
+      pc < reinterpret_cast<uint64_t>(&bs_resume_end)) {
+    flags |= kTrapFlag;
+    ctx.rflags |= kTrapFlag;
+    return;
+  }
+  ctx.rflags &= ~kTrapFlag;
+  if (pc < layout::kCacheStart + kPadsSize || pc >= layout::kCacheStart + bs_cache.size) {
+    flags &= ~static_cast<greg_t>(kTrapFlag);
+    return;
+  }
+  uint32_t id = block_at(static_cast<uint32_t>(pc));
+  if (id) {
+    const Block& block = kBlocks[id];
+    const uint8_t* meta = kMeta + block.meta;
+    uint32_t cache = block.cache;
+    Address guest = block.guest;
+    unsigned i = 0;
+    for (; i < block.count && cache < pc; i++) guest += meta[2 * i], cache += meta[2 * i + 1];
+    if (cache == pc) {
+      if (i < block.count &&
+          is_repeated_string(isa::decode(reinterpret_cast<const uint8_t*>(guest), meta[2 * i]))) {
+        remove_trap();
+        bs_cache.trap_address = cache + meta[2 * i + 1];
+        auto* trap = reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address));
+        bs_cache.trap_byte = *trap;
+        *trap = 0xcc;
+        flags &= ~static_cast<greg_t>(kTrapFlag);
+        return;
+      }
+      copy_state(ctx, uc);
+      ctx.rip = guest;
+      bs_fault_info = {};
+      bs_fault_info.exact = true;
+      leave(ctx, uc);
+      return;
+    }
+  }
+  flags |= kTrapFlag;
+}
+
 }  // namespace
 }  // namespace backstep::engine
 
@@ -100,10 +166,21 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
     uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_guarded_fail);
     return;
   }
+  if (signo == SIGTRAP && ctx.in_guest && bs_cache.trap_address && pc == bs_cache.trap_address + 1ull) {
+    uc->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(bs_cache.trap_address);
+    remove_trap();
+    seek_boundary(ctx, uc);
+    return;
+  }
+  if (signo == SIGTRAP && info->si_code == TRAP_TRACE && ctx.stop_request && ctx.in_guest) {
+    seek_boundary(ctx, uc);
+    return;
+  }
   if (synchronous && ctx.in_guest) {
     if (pc == 0) {
       // `jmp r11` through an empty jump table entry: a miss. State is as at any miss.
       uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_exit_miss);
+      if (ctx.stop_request) uc->uc_mcontext.gregs[REG_EFL] &= ~static_cast<greg_t>(kTrapFlag);
       return;
     }
     const bool lookup = in_cache && signo == SIGSEGV && is_lookup(pc);
@@ -121,19 +198,27 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_TRAPNO]),
                        static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_CR2]),
                        static_cast<uint32_t>(pc)};
-      if (lookup) bs_fault_info = no_address(static_cast<uint32_t>(pc));
-      uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
-      uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
-      uc->uc_mcontext.gregs[REG_EFL] &= ~0x400;
+      if (lookup) {
+        bs_fault_info = no_address(static_cast<uint32_t>(pc));
+        ctx.target = kNoTarget;  // it was not reached: bs_hot_miss must not find it
+      }
+      leave(ctx, uc);
       return;
     }
   }
-  if (bs_hooks.signal_hot(signo, info, frame, in_cache && ctx.in_guest)) {
-    copy_state(ctx, uc);
-    bs_fault_info = {signo, info->si_code, 0, 0, 0, 0, 0};
-    uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
-    uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
-    uc->uc_mcontext.gregs[REG_EFL] &= ~0x400;
+  switch (bs_hooks.signal_hot(signo, info, frame, in_cache && ctx.in_guest)) {
+    case SignalVerdict::Later:
+      break;
+    case SignalVerdict::Stop:
+      if (ctx.stop_request == 0) ctx.stop_request = 1;
+      if (ctx.in_guest) seek_boundary(ctx, uc);
+      break;
+    case SignalVerdict::Leave:
+      copy_state(ctx, uc);
+      bs_fault_info = {};
+      bs_fault_info.signo = signo;
+      leave(ctx, uc);
+      break;
   }
 }
 

@@ -5,6 +5,12 @@
 
 namespace backstep::engine {
 
+enum class SignalVerdict {
+  Later,  // nothing to do now
+  Stop,   // leave the guest at its next instruction boundary (Stop::Signal, exact)
+  Leave,  // leave it where it is (Stop::Signal, inexact): it will not run again
+};
+
 struct Hooks {
   // A system call is at hand (rip is behind it, rax holds the number). True: done, rax is the result and the
   // guest goes on; false: nothing was done, the host is asked (Reason::Syscall).
@@ -12,8 +18,8 @@ struct Hooks {
   // An instruction that the host answers is at rip. True: done (rip and registers advanced).
   bool (*host_op_hot)(Context&, const isa::Insn&);
   // A signal that is not a fault of the guest's code: asynchronous, or a fault in host code.
-  // `in_guest`: it interrupted cache code.  True: leave the guest (Reason::Fault).
-  bool (*signal_hot)(int signo, void* info, void* ucontext, bool in_guest);
+  // `in_guest`: it interrupted cache code.
+  SignalVerdict (*signal_hot)(int signo, void* info, void* ucontext, bool in_guest);
 };
 extern Hooks bs_hooks;
 
@@ -25,7 +31,8 @@ struct FaultInfo {
   uint64_t error;    // page fault error code, trap number, cr2 as in the sigcontext
   uint64_t trapno;
   uint64_t cr2;
-  uint32_t cache_pc;  // where in the cache; 0: asynchronous
+  uint32_t cache_pc;   // where in the cache; 0: asynchronous
+  bool exact = false;  // asynchronous: rip and registers are exact
 };
 extern FaultInfo bs_fault_info;
 // The fault of an indirect branch (its lookup at `cache_pc`) to something that is not an address.

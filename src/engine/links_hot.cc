@@ -87,6 +87,12 @@ uint32_t block_at(uint32_t address) {
   return id;
 }
 
+void remove_trap() {
+  if (!bs_cache.trap_address) return;
+  *reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address)) = bs_cache.trap_byte;
+  bs_cache.trap_address = 0;
+}
+
 void invalidate_page(Address address) {
   PageCode* page = page_of(address, false);
   if (!page) return;
@@ -134,6 +140,7 @@ int unwatch(Address start, Address end) {
 
 void flush() {
   Cache& c = bs_cache;
+  remove_trap();
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
   if (c.hot) {  // not the first time
@@ -186,6 +193,15 @@ Found body_of(Address pc, Exit* from) {
   return {address, c.blocks - 1};
 }
 
+void count_tick(Context& ctx) {
+  if (bs_cache.vector) {
+    asm volatile("vpaddq %xmm30, %xmm31, %xmm31");
+    if (bs_cache.check) asm volatile("vmovq %%xmm31, %0" : "=m"(ctx.tick));
+  } else {
+    ctx.tick++;
+  }
+}
+
 }  // namespace
 }  // namespace backstep::engine
 
@@ -196,11 +212,9 @@ extern "C" uint64_t bs_hot_branch() {
   Context& ctx = context();
   Exit& exit = kExits[ctx.exit];
   bs_cache.stats.exits++;
+  ctx.rip = exit.target;
   Found f = body_of(exit.target, &exit);
-  if (!f.cache) {
-    ctx.rip = exit.target;
-    return 0;
-  }
+  if (!f.cache) return 0;
   if (exit.patch && bs_cache.link) {
     patch_relative(exit.patch, f.cache);
     add_link(f.block, exit.patch, exit.target);
@@ -227,22 +241,25 @@ extern "C" uint64_t bs_hot_miss() {
     return 0;
   }
 
-  Found f = find(target);
-  if (f.cache && static_cast<uint64_t>(c.cold - c.hot) > 4096) {
-    // The code exists, entered otherwise so far: a landing of its own that jumps there.
-    Emitter e{c.hot};
-    uint32_t address = e.address();
-    emit_landing_stub(e, target, f.block, f.cache);
-    c.hot = e.p;
-    set_landing(target, address);
-    return address;
-  }
-  uint32_t address;
-  if (!f.cache && translate(target, true, false, &address) == Result::Ok) return address;
+  // The branch is done here, landing included, so that the state is exact whatever comes next.
   ctx.gpr[R11] = ctx.spill_r11;
   ctx.rip = target;
-  ctx.tick_debt = 1;
-  return 0;
+  count_tick(ctx);
+  Found f = find(target);
+  uint32_t address = f.cache;
+  if (f.cache) {
+    if (static_cast<uint64_t>(c.cold - c.hot) < 4096) return 0;
+    // The code exists, entered otherwise so far: a landing of its own that jumps there.
+    Emitter e{c.hot};
+    uint32_t landing = e.address();
+    emit_landing_stub(e, target, f.block, f.cache);
+    c.hot = e.p;
+    set_landing(target, landing);
+  } else {
+    if (translate(target, true, false, &address) != Result::Ok) return 0;
+    address = kBlocks[c.blocks - 1].cache;
+  }
+  return c.check && ctx.tick >= ctx.limit ? 0 : address;
 }
 
 extern "C" uint64_t bs_hot_syscall() {

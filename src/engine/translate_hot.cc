@@ -313,6 +313,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       return false;
     case Class::Trap:
       e.bytes(code, in.length);
+      e.u8(0x0f), e.u8(0x0b);  // should one ever not fault (rdpmc, I/O where the kernel allows it)
       return true;
     case Class::Forbidden:
       e.u8(0x0f), e.u8(0x0b);

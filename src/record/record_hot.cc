@@ -257,7 +257,7 @@ bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
 
 // One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this
 // one is delivered. Those that kill come through.
-bool record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
+engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
   HotState& s = bs_record;
   if (s.pending_count < kPendingSignals) {
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
@@ -270,7 +270,8 @@ bool record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
   __builtin_memcpy(&mask, &uc->uc_sigmask, 8);
   mask |= ~(s.fatal_mask | kFaults);
   __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
-  return in_guest && (s.fatal_mask >> (signo - 1) & 1);
+  if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
+  return in_guest ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
 }
 
 }  // namespace backstep::recorder

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/context.h"
+#include "engine/hooks.h"
 #include "guest/cpu.h"
 #include "guest/syscall_table.h"
 #include "isa/decode.h"
@@ -45,7 +46,7 @@ extern HotState bs_record;
 bool changes_files(uint64_t nr);
 bool record_syscall_hot(Context& ctx);
 bool record_host_op_hot(Context& ctx, const isa::Insn& insn);
-bool record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
+engine::SignalVerdict record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
 
 // Parts of the above for recorder.cc.
 // Executes a plain call; sets result and old_counts.

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -174,7 +175,8 @@ void Recorder::run() {
         on_bad_fetch(ctx.rip);
         break;
       case engine::Stop::Signal:
-        die(stop.fault.signo, 0, true);
+        if (!stop.fault.exact) die(stop.fault.signo, 0, true);
+        deliver_pending(0, 0);
         break;
       case engine::Stop::TickStop:
         ctx.limit = ~0ull;
@@ -301,15 +303,25 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
 void Recorder::deliver_pending(uint64_t nr, int64_t result) {
   HotState& s = bs_record;
   Context& ctx = context();
+  ctx.stop_request = 0;
   bool first = true;
-  while (s.pending_count) {
+  for (;;) {
+    // The first that the guest does not block (it may have blocked one since that arrived).
     sigset_t all, old;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
-    siginfo_t info = s.pending[0];
-    s.pending_count = s.pending_count - 1;
-    std::memmove(const_cast<siginfo_t*>(s.pending), s.pending + 1, s.pending_count * sizeof(siginfo_t));
+    unsigned at_index = 0;
+    while (at_index < s.pending_count && process_.signals.mask >> (s.pending[at_index].si_signo - 1) & 1)
+      at_index++;
+    bool found = at_index < s.pending_count;
+    siginfo_t info{};
+    if (found) {
+      info = s.pending[at_index];
+      s.pending_count = s.pending_count - 1;
+      std::copy(s.pending + at_index + 1, s.pending + s.pending_count + 1, s.pending + at_index);
+    }
     sigprocmask(SIG_SETMASK, &old, nullptr);
+    if (!found) break;
     int signo = info.si_signo;
     switch (fate_of(process_.actions[signo], signo)) {
       case Fate::Ignore:

@@ -73,7 +73,8 @@ LogWriter::~LogWriter() {
 bool LogWriter::open_chunk(uint64_t at_least) {
   uint64_t size = chunk_count_ == 0 ? kFirstChunk : kNextChunk;
   size = std::max(size, round_up(at_least + sizeof(ChunkHeader) + kEndReserve, kPage));
-  // The program's own limit on file sizes (ulimit -f) is ours too; running into it would be a SIGXFSZ for the program.
+  // The program's own limit on file sizes (ulimit -f) is ours too; running into it would be a SIGXFSZ for the
+  // program.
   rlimit limit{};
   bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= file_size_ + size;
   int err = !fits ? EFBIG : posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/context.h"
+#include "engine/hooks.h"
 #include "isa/decode.h"
 #include "recording/format.h"
 
@@ -24,7 +25,7 @@ extern HotState bs_replay;
 
 bool replay_syscall_hot(Context& ctx);
 bool replay_host_op_hot(Context& ctx, const isa::Insn& insn);
-bool replay_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
+engine::SignalVerdict replay_signal_hot(int signo, void* info, void* ucontext, bool in_guest);
 
 // Repeats the output of a finished call on our own stdout or stderr.
 void repeat_output(uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags);

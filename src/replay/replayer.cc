@@ -237,34 +237,63 @@ int Replayer::shared_file(const Event& e, int contents) {
   return file.get();
 }
 
+void Replayer::react(const engine::Stop& stop) {
+  switch (stop.kind) {
+    case engine::Stop::Syscall:
+      on_syscall();
+      break;
+    case engine::Stop::HostOp:
+      on_host_op(stop.insn);
+      break;
+    case engine::Stop::Fault:
+      on_fault(stop.fault);
+      break;
+    case engine::Stop::BadFetch:
+      on_bad_fetch(context().rip);
+      break;
+    case engine::Stop::Signal:
+    case engine::Stop::TickStop:
+      break;
+  }
+}
+
+// A signal that came in the middle of a computation is delivered at its control point: run to the quantum
+// with the tick limit, then instruction by instruction to the program counter.
+bool Replayer::reached(const Event& e) {
+  Context& ctx = context();
+  if (e.pc == 0 ? ctx.tick >= e.tick : ctx.tick == e.tick && ctx.rip == e.pc) return true;
+  goal_ = ControlPoint{e.tick, e.pc};
+  ctx.limit = e.tick;
+  process_.engine().set_check(true);
+  return false;
+}
+
+void Replayer::step_to_goal() {
+  Context& ctx = context();
+  ctx.limit = ctx.tick + 1;
+  while (!outcome_ && ctx.tick == goal_->tick && goal_->pc != 0 && ctx.rip != goal_->pc)
+    if (auto stop = process_.engine().step()) react(*stop);
+  ctx.limit = ~0ull;
+  if (outcome_) return;
+  if (ctx.tick != goal_->tick) {
+    Event e;
+    take(e);
+    diverged(e, event_text(e),
+             fmt::format("the next tick, without having come by {}", place(goal_->tick, goal_->pc)));
+  }
+  goal_.reset();
+  after_call(0, 0);
+}
+
 Outcome Replayer::run() {
   prepare();
   Context& ctx = context();
   after_call(0, 0);
   while (!outcome_) {
-    engine::Stop stop = process_.engine().run();
-    switch (stop.kind) {
-      case engine::Stop::Syscall:
-        on_syscall();
-        break;
-      case engine::Stop::HostOp:
-        on_host_op(stop.insn);
-        break;
-      case engine::Stop::Fault:
-        on_fault(stop.fault);
-        break;
-      case engine::Stop::BadFetch:
-        on_bad_fetch(ctx.rip);
-        break;
-      case engine::Stop::Signal:
-        break;
-      case engine::Stop::TickStop: {
-        Event e;
-        take(e);
-        end(e);
-        break;
-      }
-    }
+    if (goal_ && ctx.tick == goal_->tick)
+      step_to_goal();
+    else
+      react(process_.engine().run());
   }
   outcome_->ticks = ctx.tick;
   outcome_->events = bs_replay.event;
@@ -432,6 +461,9 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
         diverged(e, fmt::format("memory checksum {:#x} at {}", e.digest, place(e.tick, e.pc)),
                  fmt::format("memory checksum {:#x} at {}", now, place(ctx.tick, ctx.rip)));
     } else if (kind == EventKind::Signal && (header.flags & recording::kAsynchronous)) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) return;
       take(e);
       if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
         diverged(e, event_text(e), fmt::format("the end of a system call at {}", place(ctx.tick, ctx.rip)));
@@ -445,11 +477,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       // Died of a signal from outside: here, or (pc 0) while it was computing, in the quantum of that tick.
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
-      if (e.pc == 0 && e.tick > ctx.tick) {
-        ctx.limit = e.tick;
-        process_.engine().set_check(true);
-        return;
-      }
+      if (!reached(e)) return;
       take(e);
       end(e);
     } else if (kind == EventKind::End) {

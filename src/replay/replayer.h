@@ -35,6 +35,10 @@ class Replayer {
   bool peek(recording::EventHeader& header);  // false: no more events
   bool take(recording::Event& event);         // decodes and steps over the next event
   void prepare();                             // start image
+  bool reached(
+      const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
+  void step_to_goal();
+  void react(const engine::Stop& stop);
   void set_memory(const recording::Event& event);
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
@@ -61,6 +65,7 @@ class Replayer {
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
   std::optional<Outcome> outcome_;
+  std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
 };
 
 }  // namespace backstep::replayer

@@ -61,7 +61,6 @@ def remove(log, number):
         event = body[at:at + length - 2]
         crc = crc32c(crc, event)
         check = struct.pack("<H", crc & 0xFFFF)
-        crc = crc32c(crc, check)
         fixed += event + check
         at += length
     log[chunk + CHUNK:chunk + CHUNK + used] = fixed + bytes(used - len(fixed))

@@ -88,6 +88,7 @@ struct Outcome {
   bool all_vectors;     // ZMM16-31 are the guest's: ticks are not counted in one of them
   unsigned trail_size;  // pcs at which ticks began, up to kMaxTrail
   Address trail[kMaxTrail];
+  uint8_t last_code[16];  // native: the instruction at the end's rip, as the snippet left it
   State state;
   Memory memory;
 };

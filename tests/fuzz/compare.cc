@@ -71,6 +71,12 @@ void compare_vectors(std::string& out, const State& a, const State& b) {
   if (out.size() == before) out += "  the rest of the vector state differs\n";
 }
 
+bool last_instruction(const Outcome& o, ZydisDecodedInstruction& z) {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, o.last_code, 15, &z));
+}
+
 void compare_ends(std::string& out, const Outcome& n, const Outcome& t) {
   bool same = n.end == t.end && n.signo == t.signo;
   if (n.end == End::Exit) same = t.end == End::Exit;
@@ -83,23 +89,22 @@ void compare_ends(std::string& out, const Outcome& n, const Outcome& t) {
   if (!same) out += fmt::format("  end: native {}; translated {}\n", end_of(n), end_of(t));
 }
 
-// A call to something that is not an address faults before it pushes; the engine has pushed already, and what the
-// return address overwrote below the stack pointer is lost. Where that word is, or 0.
+// A call to something that is not an address faults before it pushes; the engine has pushed already, and what
+// the return address overwrote below the stack pointer is lost. Where that word is, or 0.
 Address lost_word(const Case& c) {
   const Outcome& n = c.native;
-  uint64_t at = n.state.rip - c.at;
-  if (n.end != End::Fault || n.trapno != 13 || at >= c.size) return 0;
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  if (n.end != End::Fault || n.trapno != 13) return 0;
   ZydisDecodedInstruction z;
-  bool call = ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, c.code + at, c.size - at, &z)) &&
-              z.mnemonic == ZYDIS_MNEMONIC_CALL;
-  return call ? n.state.gpr[backstep::RSP] - 8 : 0;
+  return last_instruction(n, z) && z.mnemonic == ZYDIS_MNEMONIC_CALL ? n.state.gpr[backstep::RSP] - 8 : 0;
 }
 
 void compare_memory(std::string& out, const Memory& a, Memory b, Address lost) {
-  if (lost >= kStack && lost - kStack + 8 <= sizeof a.stack)
-    std::memcpy(b.stack + (lost - kStack), a.stack + (lost - kStack), 8);
+  for (const Piece& piece : kPieces)
+    for (Address w = lost; lost && w < lost + 8; w++)
+      if (w - piece.start < piece.size) {
+        uint64_t at = piece.offset + (w - piece.start);
+        reinterpret_cast<unsigned char*>(&b)[at] = reinterpret_cast<const unsigned char*>(&a)[at];
+      }
   if (std::memcmp(&a, &b, sizeof a) == 0) return;
   for (const Piece& piece : kPieces) {
     auto* x = reinterpret_cast<const unsigned char*>(&a) + piece.offset;
@@ -130,6 +135,15 @@ bool comparable(const Case& c) {
   // What only the engine has: there a translated snippet would not fault (and do damage).
   if (n.end == End::Fault && n.has_address && n.address >= 4096 &&
       backstep::layout::overlaps_engine(n.address - 4096, n.address + 4096))
+    return false;
+  // The snippet set the trap flag (by a popf in a loop).
+  if (n.state.rflags & 0x100) return false;
+  // Somewhere in the page of the exit, where only the native process has code.
+  if (n.end == End::Fault && n.state.rip >= kExit && n.state.rip < kExit + 4096) return false;
+  // Far jumps and calls that came about by chance (changed code, the middle of an instruction): #UD in the
+  // engine.
+  ZydisDecodedInstruction z;
+  if (n.end == End::Fault && last_instruction(n, z) && z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
     return false;
   return true;
 }

@@ -156,6 +156,8 @@ bool Generator::acceptable(const uint8_t* code, size_t size, ZydisDecodedInstruc
   if (z->encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX) return false;
   if (!evex_ && z->encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX && random_.below(2000) != 0) return false;
   if (skipped(*z, code)) return false;
+  // A repeated store that comes to overwrite itself: natively it goes on or not depending on interrupts.
+  if (area_->writable && z->meta.category == ZYDIS_CATEGORY_STRINGOP) return false;
   const Fate& fate = fates_[static_cast<uint32_t>(z->mnemonic) * 8 + static_cast<uint32_t>(z->encoding)];
   if (fate.seen >= 12 && fate.died * 100 >= fate.seen * 92 && random_.below(50) != 0) return false;
   return true;

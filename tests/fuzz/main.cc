@@ -1,11 +1,12 @@
 // fuzz_instructions: random instructions natively and translated, final states compared.
 //
-//   fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... [--regressions FILE] [--case LINE]
+//   fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... [--regressions FILE] [--case
+//   LINE]
 //
 // Without --seed: a fixed list and one from the clock, which is printed. Without --mode: all modes, one after
-// the other. A mode is a way in which the engine works (options.h) and whether AVX-512 is used; the latter makes
-// the engine count in memory for good, so each mode has processes of its own. Ends with 1 at the first mismatch,
-// with the smallest form of the case that still shows it, as a line for regressions.txt.
+// the other. A mode is a way in which the engine works (options.h) and whether AVX-512 is used; the latter
+// makes the engine count in memory for good, so each mode has processes of its own. Ends with 1 at the first
+// mismatch, with the smallest form of the case that still shows it, as a line for regressions.txt.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/auxv.h>
@@ -49,9 +50,9 @@ std::vector<Mode> all_modes() {
   checked.check_ticks = true;
   worst.cache_size = 64 << 10, worst.max_block = 2, worst.links = false, worst.counter = Counter::Memory;
   worst.check_ticks = true;
-  return {{"plain", false, plain},         {"evex", true, plain},          {"memory", false, memory},
-          {"checked", false, checked},     {"single", false, single},      {"unlinked", false, unlinked},
-          {"tiny", false, tiny},           {"worst", false, worst},        {"evex-checked", true, checked},
+  return {{"plain", false, plain},      {"evex", true, plain},     {"memory", false, memory},
+          {"checked", false, checked},  {"single", false, single}, {"unlinked", false, unlinked},
+          {"tiny", false, tiny},        {"worst", false, worst},   {"evex-checked", true, checked},
           {"evex-single", true, single}};
 }
 
@@ -85,7 +86,7 @@ class Worker {
     char byte = 1;
     if (write(to_, &byte, 1) != 1) return "it is gone";
     pollfd p{from_, POLLIN, 0};
-    if (poll(&p, 1, 20'000) == 0) return "it hangs";
+    if (poll(&p, 1, 5'000) == 0) return "it hangs";
     if (read(from_, &byte, 1) == 1) return "";
     int status = 0;
     waitpid(pid_, &status, WNOWAIT);
@@ -115,7 +116,8 @@ class Session {
   // Runs the batch in both worlds. A message: a process failed, at shared->current.
   std::string run() {
     for (;;) {
-      if (!native_) native_ = std::make_unique<Worker>([&](int in, int out) { native_process(*shared, in, out); });
+      if (!native_)
+        native_ = std::make_unique<Worker>([&](int in, int out) { native_process(*shared, in, out); });
       std::string trouble = native_->batch();
       if (trouble.empty()) break;
       // A snippet may destroy its process. It is left out.
@@ -189,8 +191,8 @@ void report(Session& session, const Mode& mode, uint64_t seed, const Case& c, co
 }
 
 // Runs cases of one seed in one mode until the time is over. Returns the number of mismatches.
-unsigned fuzz_seed(Session& session, const Mode& mode, uint64_t seed, Clock::time_point until, uint64_t max_cases,
-                   unsigned keep_going, Totals& totals) {
+unsigned fuzz_seed(Session& session, const Mode& mode, uint64_t seed, Clock::time_point until,
+                   uint64_t max_cases, unsigned keep_going, Totals& totals) {
   Generator generator(seed, mode.evex, true);
   Shared& s = *session.shared;
   unsigned wrong_cases = 0;
@@ -247,7 +249,8 @@ unsigned run_lines(Session& session, const std::vector<std::string>& lines, cons
       std::string difference = session.judge(c);
       if (difference.empty()) continue;
       wrong++;
-      std::cout << fmt::format("\nREGRESSION in mode {}\n{}\n{}{}", mode.name, line, disassemble(c), difference);
+      std::cout << fmt::format("\nREGRESSION in mode {}\n{}\n{}{}", mode.name, line, disassemble(c),
+                               difference);
     }
   }
   return wrong;
@@ -262,19 +265,26 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     std::string option = argv[i];
     if (i + 1 == argc) {
-      std::cerr << "usage: fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... [--keep-going N]\n"
+      std::cerr << "usage: fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... "
+                   "[--keep-going N]\n"
                    "                         [--regressions FILE] [--case LINE]\nmodes:";
       for (const Mode& m : all_modes()) std::cerr << " " << m.name;
       std::cerr << "\n";
       return 2;
     }
     std::string value = argv[++i];
-    if (option == "--seconds") seconds = std::stod(value);
-    else if (option == "--count") count = std::stoull(value, nullptr, 0), seconds = 1e6;
-    else if (option == "--seed") seeds.push_back(std::stoull(value, nullptr, 0));
-    else if (option == "--mode") names.push_back(value);
-    else if (option == "--keep-going") keep_going = static_cast<unsigned>(std::stoul(value));
-    else if (option == "--case") lines.push_back(value);
+    if (option == "--seconds")
+      seconds = std::stod(value);
+    else if (option == "--count")
+      count = std::stoull(value, nullptr, 0), seconds = 1e6;
+    else if (option == "--seed")
+      seeds.push_back(std::stoull(value, nullptr, 0));
+    else if (option == "--mode")
+      names.push_back(value);
+    else if (option == "--keep-going")
+      keep_going = static_cast<unsigned>(std::stoul(value));
+    else if (option == "--case")
+      lines.push_back(value);
     else if (option == "--regressions") {
       std::ifstream file(value);
       for (std::string line; std::getline(file, line);)
@@ -310,16 +320,19 @@ int main(int argc, char** argv) {
   for (const Mode& mode : modes) {
     session.use(mode);
     for (uint64_t seed : seeds) {
-      auto until = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * ++part));
+      auto until =
+          begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * ++part));
       uint64_t before = totals.cases;
       wrong += fuzz_seed(session, mode, seed, until, count, keep_going - wrong, totals);
-      std::cout << fmt::format("mode {} seed {:#x}: {} cases\n", mode.name, seed, totals.cases - before) << std::flush;
+      std::cout << fmt::format("mode {} seed {:#x}: {} cases\n", mode.name, seed, totals.cases - before)
+                << std::flush;
       if (wrong >= keep_going) break;
     }
     if (wrong >= keep_going) break;
   }
   std::cout << fmt::format(
-      "{} cases, {} random instructions, {} ended by a fault, {} by a system call; ticks counted in {}; {} timeouts, "
+      "{} cases, {} random instructions, {} ended by a fault, {} by a system call; ticks counted in {}; {} "
+      "timeouts, "
       "{} not comparable, {} native processes lost; {} mismatches\n",
       totals.cases, totals.instructions, totals.faults, totals.syscalls, totals.stepped, totals.timeouts,
       totals.skipped, session.native_deaths, wrong);
@@ -329,4 +342,6 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace fuzz
 
-int main(int argc, char** argv) { return fuzz::main(argc, argv); }
+int main(int argc, char** argv) {
+  return fuzz::main(argc, argv);
+}

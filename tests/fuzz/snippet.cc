@@ -42,7 +42,7 @@ void Snippet::add_instruction() {
 // Backward branches usually go through a counter that ends the snippet, or it would rarely end.
 void Snippet::fuse() {
   Random& r = g.random_;
-  if (r.chance(10)) return;
+  if (r.chance(1)) return;
   Address counter = g.area_->data + 0x80;
   // sub byte [rip+d], 24; js exit
   auto d = static_cast<uint32_t>(counter - (at + size + 7));
@@ -72,8 +72,12 @@ unsigned Snippet::load_label(unsigned target) {
   if (reg >= 4) reg++;
   if (r.chance(15)) reg = backstep::R11;
   switch (r.below(3)) {
-    case 0: refer({0x48 | reg >> 3, 0xb8 | (reg & 7)}, Fix::Absolute64, target); break;                // mov r, imm64
-    case 1: refer({0x48 | (reg >> 3) << 2, 0x8d, 0x05 | (reg & 7) << 3}, Fix::Relative32, target); break;  // lea
+    case 0:
+      refer({0x48 | reg >> 3, 0xb8 | (reg & 7)}, Fix::Absolute64, target);
+      break;  // mov r, imm64
+    case 1:
+      refer({0x48 | (reg >> 3) << 2, 0x8d, 0x05 | (reg & 7) << 3}, Fix::Relative32, target);
+      break;  // lea
     default:
       refer({0x48 | (reg >> 3) << 2, 0x8b, 0x05 | (reg & 7) << 3}, Fix::Relative32, pointer_to(target));
       break;
@@ -91,8 +95,10 @@ void Snippet::add_indirect() {
     case 0:
     case 1: {  // through a register
       unsigned reg = load_label(target);
-      if (reg >= 8) add({0x41, 0xff, 0xc0 | slash << 3 | (reg & 7)});
-      else add({0xff, 0xc0 | slash << 3 | reg});
+      if (reg >= 8)
+        add({0x41, 0xff, 0xc0 | slash << 3 | (reg & 7)});
+      else
+        add({0xff, 0xc0 | slash << 3 | reg});
       break;
     }
     case 2:
@@ -108,16 +114,18 @@ void Snippet::add_indirect() {
       break;
     }
     case 5: {  // a wild one: not canonical, unmapped, data, the middle of an instruction
-      static constexpr uint64_t kWild[] = {kLowData, kStack + 64, 0x8000'0000'0000, 0x4141'4141'4141'4141,
-                                           0xffff'ffff'8000'0000, 0x1234, 0x2200'0300'0000, 0x9100'0000,
-                                           0x4fff'ffff, 0xffff'ffff, 0x7fff'ffff'ffff};
+      static constexpr uint64_t kWild[] = {
+          kLowData,        kStack + 64,      0x8000'0000'0000, 0x4141'4141'4141'4141, 0xffff'ffff'8000'0000,
+          0x1234,          0x2200'0300'0000, 0x9100'0000,      0x4fff'ffff,           0xffff'ffff,
+          0x7fff'ffff'ffff};
       uint64_t wild = kWild[r.below(sizeof kWild / 8)];
       if (r.chance(30)) wild = at + r.below(size + 20);
       unsigned reg = static_cast<unsigned>(r.below(16));
       if (reg == 4) reg = 0;
       add({0x48 | reg >> 3, 0xb8 | (reg & 7), static_cast<unsigned>(wild), static_cast<unsigned>(wild >> 8),
-           static_cast<unsigned>(wild >> 16), static_cast<unsigned>(wild >> 24), static_cast<unsigned>(wild >> 32),
-           static_cast<unsigned>(wild >> 40), static_cast<unsigned>(wild >> 48), static_cast<unsigned>(wild >> 56)});
+           static_cast<unsigned>(wild >> 16), static_cast<unsigned>(wild >> 24),
+           static_cast<unsigned>(wild >> 32), static_cast<unsigned>(wild >> 40),
+           static_cast<unsigned>(wild >> 48), static_cast<unsigned>(wild >> 56)});
       add({0x40 | reg >> 3, 0xff, 0xc0 | slash << 3 | (reg & 7)});
       break;
     }
@@ -125,19 +133,21 @@ void Snippet::add_indirect() {
       unsigned reg = load_label(target);
       if (r.chance(50)) {
         add({0x40 | reg >> 3, 0x50 | (reg & 7)});
-        if (r.chance(60)) add({0xc3});
-        else add({0xc2, static_cast<unsigned>(8 * r.below(4)), 0});
+        if (r.chance(60))
+          add({0xc3});
+        else
+          add({0xc2, static_cast<unsigned>(8 * r.below(4)), 0});
       } else if (r.chance(50)) {
-        add({0x6a, 0x33});                         // push cs
+        add({0x6a, 0x33});  // push cs
         add({0x40 | reg >> 3, 0x50 | (reg & 7)});
-        add({0x48, 0xcb});                         // retfq
+        add({0x48, 0xcb});  // retfq
       } else {
-        add({0x6a, 0x2b});                         // ss, rsp, flags, cs, rip
+        add({0x6a, 0x2b});  // ss, rsp, flags, cs, rip
         add({0x54});
         add({0x9c});
         add({0x6a, 0x33});
         add({0x40 | reg >> 3, 0x50 | (reg & 7)});
-        add({0x48, 0xcf});                         // iretq
+        add({0x48, 0xcf});  // iretq
       }
       break;
     }
@@ -152,23 +162,29 @@ void Snippet::add_control() {
     case 2: {
       unsigned target = label();
       auto condition = static_cast<unsigned>(r.below(16));
-      if (r.chance(50)) refer({0x70 | condition}, Fix::Relative8, target);
-      else refer({0x0f, 0x80 | condition}, Fix::Relative32, target);
+      if (r.chance(50))
+        refer({0x70 | condition}, Fix::Relative8, target);
+      else
+        refer({0x0f, 0x80 | condition}, Fix::Relative32, target);
       if (r.chance(4)) items.back().nudge = 1;
       break;
     }
     case 3: {
       unsigned target = label();
-      if (r.chance(50)) refer({0xeb}, Fix::Relative8, target);
-      else refer({0xe9}, Fix::Relative32, target);
+      if (r.chance(50))
+        refer({0xeb}, Fix::Relative8, target);
+      else
+        refer({0xe9}, Fix::Relative32, target);
       if (r.chance(4)) items.back().nudge = 1;
       break;
     }
     case 4: {  // loopne, loope, loop, jrcxz, with 67: ecx
       unsigned target = label();
       auto opcode = static_cast<unsigned>(0xe0 + r.below(4));
-      if (r.chance(20)) refer({0x67, opcode}, Fix::Relative8, target);
-      else refer({opcode}, Fix::Relative8, target);
+      if (r.chance(20))
+        refer({0x67, opcode}, Fix::Relative8, target);
+      else
+        refer({opcode}, Fix::Relative8, target);
       break;
     }
     case 5: {
@@ -178,7 +194,9 @@ void Snippet::add_control() {
       refer({0xe8}, Fix::Relative32, target);
       break;
     }
-    default: add_indirect(); break;
+    default:
+      add_indirect();
+      break;
   }
 }
 
@@ -186,24 +204,38 @@ void Snippet::add_stack_play() {
   Random& r = g.random_;
   auto reg = static_cast<unsigned>(r.below(16));
   switch (r.below(9)) {
-    case 0: add({0x9c}); break;  // pushf
-    case 1: {                    // popf: never with the trap flag; sometimes with the alignment check flag
+    case 0:
+      add({0x9c});
+      break;   // pushf
+    case 1: {  // popf: never with the trap flag; sometimes with the alignment check flag
       unsigned flags = static_cast<unsigned>(r()) & (r.chance(10) ? 0x244cd5u : 0x204cd5u);
       add({0x68, flags, flags >> 8, flags >> 16, 0});
       add({0x9d});
       break;
     }
-    case 2: add({0x40 | reg >> 3, 0x50 | (reg & 7)}); break;
+    case 2:
+      add({0x40 | reg >> 3, 0x50 | (reg & 7)});
+      break;
     case 3:
       if (reg != 4) add({0x40 | reg >> 3, 0x58 | (reg & 7)});
       break;
-    case 4: add({0xc8, static_cast<unsigned>(8 * r.below(8)), 0, static_cast<unsigned>(r.below(4))}); break;  // enter
-    case 5: add({0xc9}); break;                                                                           // leave
-    case 6: add({0x66, 0x50 | (reg & 7)}); break;
-    case 7: add({0xc2, static_cast<unsigned>(8 * r.below(4)), 0}); break;  // ret with whatever is there
+    case 4:
+      add({0xc8, static_cast<unsigned>(8 * r.below(8)), 0, static_cast<unsigned>(r.below(4))});
+      break;  // enter
+    case 5:
+      add({0xc9});
+      break;  // leave
+    case 6:
+      add({0x66, 0x50 | (reg & 7)});
+      break;
+    case 7:
+      add({0xc2, static_cast<unsigned>(8 * r.below(4)), 0});
+      break;  // ret with whatever is there
     default:
-      if (g.with_syscalls_ && r.chance(30)) add({0x0f, 0x05});
-      else add({0xc3});
+      if (g.with_syscalls_ && r.chance(30))
+        add({0x0f, 0x05});
+      else
+        add({0xc3});
       break;
   }
 }
@@ -228,7 +260,8 @@ void Snippet::add_string_play() {
 void Snippet::add_store_to_code() {
   Random& r = g.random_;
   auto here = static_cast<unsigned>(items.size());
-  unsigned target = r.chance(30) && here ? static_cast<unsigned>(r.below(here)) : here + 1 + static_cast<unsigned>(r.below(3));
+  unsigned target = r.chance(30) && here ? static_cast<unsigned>(r.below(here))
+                                         : here + 1 + static_cast<unsigned>(r.below(3));
   Item& item = refer({0xc6, 0x05}, Fix::Relative32, target);
   item.nudge = static_cast<unsigned>(r.below(6));
   item.bytes[item.size++] = static_cast<uint8_t>(r.chance(50) ? 0x90 : r());
@@ -259,12 +292,18 @@ void Snippet::build() {
   unsigned count = static_cast<unsigned>(r.chance(30) ? 1 : 1 + r.below(8));
   for (unsigned i = 0; i < count; i++) {
     uint64_t dice = r.below(100);
-    if (dice < 66) add_instruction();
-    else if (dice < 84) add_control();
-    else if (dice < 91) add_stack_play();
-    else if (dice < 96) add_string_play();
-    else if (g.area_->writable) add_store_to_code();
-    else add_instruction();
+    if (dice < 66)
+      add_instruction();
+    else if (dice < 84)
+      add_control();
+    else if (dice < 91)
+      add_stack_play();
+    else if (g.area_->writable)
+      add_store_to_code();
+    else if (dice < 96)
+      add_string_play();
+    else
+      add_instruction();
   }
   if (g.area_->writable && r.chance(50)) add_store_to_code();
 }
@@ -276,8 +315,10 @@ bool Snippet::finish(Case& c) {
   const auto function = static_cast<unsigned>(items.size());
   if (calls) {
     for (uint64_t n = r.below(3); n > 0; n--) add_instruction();
-    if (r.chance(85)) add({0xc3});
-    else add({0xf3, 0xc3});
+    if (r.chance(85))
+      add({0xc3});
+    else
+      add({0xf3, 0xc3});
   }
   const auto first_pointer = static_cast<unsigned>(items.size());
   for (unsigned target : pointers) refer({}, Fix::Absolute64, target);
@@ -291,14 +332,19 @@ bool Snippet::finish(Case& c) {
   for (Item& item : items) {
     if (item.fix != Fix::None) {
       unsigned t = item.target;
-      if (t == kFunction) t = function;
-      else if (t >= kPointer) t = first_pointer + (t - kPointer);
-      else if (t > exit) t = exit;
+      if (t == kFunction)
+        t = function;
+      else if (t >= kPointer)
+        t = first_pointer + (t - kPointer);
+      else if (t > exit)
+        t = exit;
       Address target = at + items[t].offset + item.nudge;
       unsigned width = item.fix == Fix::Relative8 ? 1 : item.fix == Fix::Absolute64 ? 8 : 4;
       uint64_t value = target;
-      if (item.fix == Fix::Relative8 || item.fix == Fix::Relative32) value = target - (at + item.offset + item.size);
-      if (item.fix == Fix::Relative8 && static_cast<int64_t>(value) != static_cast<int8_t>(value)) return false;
+      if (item.fix == Fix::Relative8 || item.fix == Fix::Relative32)
+        value = target - (at + item.offset + item.size);
+      if (item.fix == Fix::Relative8 && static_cast<int64_t>(value) != static_cast<int8_t>(value))
+        return false;
       std::memcpy(item.bytes + item.fix_at, &value, width);
     }
     std::memcpy(c.code + item.offset, item.bytes, item.size);

@@ -291,10 +291,10 @@ void map_memory() {
   // What lies at kExit leaves a native snippet without touching anything. The engine process only reads it.
   map(kExit, 4096);
   auto* exit = reinterpret_cast<unsigned char*>(kExit);
-  const unsigned char jump[] = {0xff, 0x25, 0, 0, 0, 0};  // jmp [rip+0]
+  const unsigned char jump[] = {0xff, 0x25, 10, 0, 0, 0};  // jmp [rip+10], an aligned pointer
   std::memcpy(exit, jump, sizeof jump);
   void (*const target)() = fuzz_exit;
-  std::memcpy(exit + sizeof jump, &target, 8);
+  std::memcpy(exit + 16, &target, 8);
   mprotect(exit, 4096, PROT_READ);
   for (const Piece& piece : kPieces) map(piece.start, piece.size);
 }
