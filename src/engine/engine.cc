@@ -248,11 +248,11 @@ std::optional<Stop> Engine::after_fault() {
     ctx.stop_request = 0;
     return Stop{Stop::Signal, {}, fault};
   }
-  // A trap (int3) is reported behind its instruction; int1 is, too, but not under every hypervisor.
+  // Traps (int3, int 4) are reported behind their instruction; int1 is, too, but not under every hypervisor.
   const isa::Insn trap =
       isa::decode(reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(fault.cache_pc)), 15);
   const bool in_front = trap.cls == isa::Class::Trap && trap.map == 0 && trap.opcode == 0xf1;
-  const uint32_t trapped = fault.signo == SIGTRAP && !in_front ? 1 : 0;
+  const uint32_t trapped = fault.trapno == 3 || fault.trapno == 4 || (fault.trapno == 1 && !in_front) ? 1 : 0;
   fault.cache_pc -= trapped;
   uint32_t id = block_at(fault.cache_pc);
   if (id == 0)

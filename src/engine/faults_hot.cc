@@ -87,6 +87,7 @@ bool is_lookup(uint64_t pc) {
 
 // The guest's registers are in the context: go on in the host, as an exit with Reason::Fault.
 void leave(Context& ctx, ucontext_t* uc) {
+  ctx.target = kNoTarget;  // an indirect branch that faulted is over
   uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_fault_resume);
   uc->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(ctx.host_rsp);
   uc->uc_mcontext.gregs[REG_EFL] &= ~0x500;  // direction and trap flags

@@ -166,7 +166,7 @@ void emit_copy(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   e.bytes(code, in.disp_at);
   at[in.modrm_at] = static_cast<uint8_t>((in.modrm & 0x38) | scratch);
   if (in.rex) at[in.rex_at] &= static_cast<uint8_t>(~1);                                 // REX.B off
-  if (in.encoding == 1 && code[in.opcode_at - 3] == 0xc4) at[in.opcode_at - 2] |= 0x20;  // VEX.B (inverted)
+  if (in.encoding == 1 && in.opcode_at >= 3 && code[in.opcode_at - 3] == 0xc4) at[in.opcode_at - 2] |= 0x20;  // VEX.B (inverted)
   if (in.encoding == 2) at[in.opcode_at - 3] |= 0x20;
   e.bytes(code + in.disp_at + 4, in.length - in.disp_at - 4u);
   e.load(scratch, BACKSTEP_FIELD(spill_any));

@@ -84,7 +84,7 @@ int64_t hide_our_fds(uint64_t buffer, int64_t size) {
 
 // "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
 std::optional<std::string> own_proc_file(const std::string& path) {
-  for (std::string prefix :
+  for (const std::string& prefix :
        {std::string("/proc/self/"), std::string("/proc/thread-self/"), fmt::format("/proc/{}/", getpid()),
         fmt::format("/proc/self/task/{}/", gettid())})
     if (path.starts_with(prefix)) return path.substr(prefix.size());
@@ -326,7 +326,7 @@ void Recorder::log_map(const Region& r, const std::string& key) {
     at = recording::put_varint(at, v);
   for (const std::string& text : {r.name, key}) {
     at = recording::put_varint(at, text.size());
-    std::memcpy(at, text.data(), text.size());
+    std::memcpy(at, text.data(), text.size());  // NOLINT(bugprone-not-null-terminated-result)
     at += text.size();
   }
   at = recording::put_varint(at, r.dev);

@@ -558,6 +558,7 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
   }
   siginfo_t info = fault_siginfo(fault);
   if (e.kind != EventKind::Signal || e.signo != fault.signo || e.digest != register_digest(ctx) ||
+      // Both were zeroed before they were filled in.  NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       e.body.size() < sizeof info || std::memcmp(e.body.data(), &info, sizeof info) != 0)
     diverged(e, event_text(e), now);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) {

@@ -189,7 +189,7 @@ void finish(ucontext_t* uc, uint64_t fs) {
 
 void handle(int signo, siginfo_t* info, ucontext_t* uc, uint64_t fs) {
   auto pc = static_cast<Address>(uc->uc_mcontext.gregs[REG_RIP]);
-  if (signo == SIGPROF) {
+  if (signo == SIGALRM) {
     // Only a snippet that is at it for several timer periods, and in its own code, is stopped.
     if (!outcome || ++alarms < (stepping ? 40 : 3) || pc >= kGuestEnd) return;
     outcome->end = End::Timeout;
@@ -243,12 +243,12 @@ void install_handlers() {
   sigaltstack(&alt, nullptr);
   struct sigaction action {};
   action.sa_sigaction = on_signal;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigfillset(&action.sa_mask);
-  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF})
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGALRM})
     sigaction(signo, &action, nullptr);
-  itimerval timer{{0, 4000}, {0, 4000}};
-  setitimer(ITIMER_PROF, &timer, nullptr);
+  itimerval timer{{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
 void run(const Case& c, Outcome& out, bool step) {
@@ -313,7 +313,7 @@ void native_process(Shared& shared, int in, int out) {
       } else {
         counted.ticks_known = false;
       }
-      run(c, o, false);
+      if (!c.stepped || stepped) run(c, o, false);
       o.ticks = counted.ticks;
       o.ticks_known = counted.ticks_known;
       o.trail_size = counted.ticks_known ? counted.trail_size : 0;

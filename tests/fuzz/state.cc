@@ -291,6 +291,7 @@ void map_memory() {
   // What lies at kExit leaves a native snippet without touching anything. The engine process only reads it.
   map(kExit, 4096);
   auto* exit = reinterpret_cast<unsigned char*>(kExit);
+  std::memset(exit, 0xcc, 4096);
   const unsigned char jump[] = {0xff, 0x25, 10, 0, 0, 0};  // jmp [rip+10], an aligned pointer
   std::memcpy(exit, jump, sizeof jump);
   void (*const target)() = fuzz_exit;
