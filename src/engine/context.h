@@ -59,7 +59,7 @@ struct alignas(64) Context {
   uint64_t in_guest;     // 0x138 1 while the CPU runs cache code (signal handlers look here)
   uint64_t
       stop_request;  // 0x140 1: leave the guest at the next instruction boundary; 2: after one instruction
-  uint64_t branch_site;  // 0x148 cache address of the indirect branch that takes the wide way
+  uint64_t branch_site;  // 0x148 cache address of the indirect branch that misses in the wide table, or 0
   uint64_t pad[46];      // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
 };

@@ -287,6 +287,7 @@ std::optional<Stop> Engine::after_fault() {
         if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
         [[fallthrough]];
       case isa::Class::Gs:
+      case isa::Class::Evex:
         if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
         break;
       default:

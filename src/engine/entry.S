@@ -29,6 +29,7 @@
 #define SPILL_RCX (CTX + 0x128)
 #define IN_GUEST (CTX + 0x138)
 #define STOP_REQUEST (CTX + 0x140)
+#define BRANCH_SITE (CTX + 0x148)
 #define XSAVE (CTX + 0x2c0)
 
 #define HAVE_FSGSBASE 1
@@ -271,10 +272,12 @@ bs_wide_lookup:
 	movq 8(%rax), %r11
 	movabsq $0x8badf00d00000001, %rax
 	movq %rax, TARGET
+	movq $0, BRANCH_SITE
 	jmp 3f
 1:	leaq bs_exit_miss(%rip), %r11
 	jmp 3f
 2:	movl %gs:(,%r11,4), %r11d
+	movq $0, BRANCH_SITE
 3:	movq SPILL_FLAGS, %rax
 	addb $0x7f, %al
 	sahf

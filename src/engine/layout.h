@@ -5,7 +5,8 @@
 //
 //   0x0000'0001'0000  fixed-address executables (ET_EXEC usually starts at 0x400000)
 //   0x0000'1000'0000  images: PIE executables, ld.so, libraries, small executable anonymous mappings
-//   0x0000'5000'0000  code cache
+//   0x0000'5000'0000  … left free: SBCL wants its static space here
+//   0x0000'6000'0000  code cache
 //   0x0000'7ff0'0000  hot page: the running context, reached by 32-bit absolute addresses
 //   0x0000'7fff'7000  … left free: AddressSanitizer's shadow memory wants to start here
 //   0x2000'0000'0000  guest data: anonymous mappings, big files, brk heap, stack
@@ -24,8 +25,8 @@ inline constexpr uint64_t kPage = 4096;
 
 inline constexpr uint64_t kImagesStart = 0x1000'0000;
 inline constexpr uint64_t kImagesEnd = 0x5000'0000;
-inline constexpr uint64_t kCacheStart = 0x5000'0000;
-inline constexpr uint64_t kCacheMax = 0x2000'0000;  // 512 MB of addresses; how much is used is an option
+inline constexpr uint64_t kCacheStart = 0x6000'0000;
+inline constexpr uint64_t kCacheMax = 0x1f00'0000;  // 496 MB of addresses; how much is used is an option
 inline constexpr uint64_t kHotPage = 0x7ff0'0000;
 inline constexpr uint64_t kHotSize = 0x8000;
 inline constexpr uint64_t kDirectEnd = 0x5000'0000;  // guest code below this has jump table entries

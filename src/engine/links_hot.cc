@@ -235,8 +235,10 @@ extern "C" uint64_t bs_hot_miss() {
   bool fresh = target != kNoTarget && (target >= layout::kDirectEnd || kJumps[target] == 0 ||
                                        kJumps[target] == pad_address(Pad::Miss));
   if (!fresh) target = *reinterpret_cast<Address*>(ctx.gpr[RSP] - 8);
-  if (!canonical(target) && ctx.branch_site) {
-    bs_fault_info = no_address(static_cast<uint32_t>(ctx.branch_site));
+  const auto site = static_cast<uint32_t>(ctx.branch_site);
+  ctx.branch_site = 0;
+  if (!canonical(target) && site) {
+    bs_fault_info = no_address(site);
     ctx.reason = static_cast<uint32_t>(Reason::Fault);
     return 0;
   }

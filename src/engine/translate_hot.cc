@@ -234,8 +234,13 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
   Address next = pc + in.length;
   Address target = next + static_cast<int64_t>(in.rel);
   switch (in.cls) {
-    case Class::Plain:
     case Class::Evex:
+      if (in.gs && (context().features & kHaveFsgsbase)) {
+        emit_gs(e, in, code, pc);
+        return false;
+      }
+      [[fallthrough]];
+    case Class::Plain:
       emit_copy(e, in, code, pc);
       return false;
     case Class::Jcc: {

@@ -47,9 +47,16 @@ Process::Process(const EngineOptions& options)
         if (start == end) return std::nullopt;
         const Region* here = map.find(pc);
         if ((here->flags & MAP_SHARED) && here->inode) {
-          uint64_t page = pc & ~(kPage - 1);
+          // One page at a time, each with its other views watched; two where the code runs on, since an instruction may
+          // cross the border.
+          uint64_t page = pc & ~(kPage - 1), last = page + kPage;
           watch_aliases(*here, page);
-          return engine::FetchRange{page, page + kPage, (here->prot & PROT_WRITE) != 0, false};
+          if (last < end) {
+            const Region* next = map.find(last);
+            watch_aliases(*next, last);
+            last += kPage;
+          }
+          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false};
         }
         bool writable = false, stable = true;
         for (uint64_t at = start; at < end;) {
@@ -151,6 +158,7 @@ long Process::map_region(const Region& r, int fd, int extra_flags) {
   if (long err = unmap_guest_parts(r.start, r.end)) return err;
   int flags = (r.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | extra_flags;
   if (fd < 0) flags |= MAP_ANONYMOUS;
+  if (r.name == "[stack]") flags |= MAP_NORESERVE;  // as large as the limit allows, used as it is touched
   long got = raw(SYS_mmap, r.start, r.end - r.start, real_prot(r.prot), flags, fd, r.offset);
   if (hot::is_error(got)) return got == -EEXIST ? -ENOMEM : got;
   if (static_cast<uint64_t>(got) != r.start) {  // a kernel before 4.17 takes the address as a hint
@@ -208,7 +216,8 @@ long Process::sys_madvise(uint64_t addr, uint64_t length, uint64_t advice) {
   bool discards = advice == MADV_DONTNEED || advice == MADV_REMOVE;
   if (!discards) {
     // Hints. Those that change inheritance or merging would concern our own machinery; all are optional.
-    return advice <= 25 || advice == 100 || advice == 101 ? 0 : -EINVAL;
+    if (!(advice <= 25 || advice == 100 || advice == 101)) return -EINVAL;
+    return map.is_mapped(addr, end) ? 0 : -ENOMEM;
   }
   engine_.forget(addr, end);
   bool hole = !map.is_mapped(addr, end);
@@ -415,7 +424,8 @@ uint32_t Process::memory_checksum() const {
   uint32_t crc = 0;
   std::vector<uint64_t> words(kPage / 8);
   map.for_each([&](const Region& r) {
-    if (!(r.prot & PROT_WRITE) || (r.flags & MAP_SHARED)) return;
+    constexpr uint64_t kSparse = 64ull << 30;  // sanitizers reserve terabytes; looking at each page would take hours
+    if (!(r.prot & PROT_WRITE) || (r.flags & MAP_SHARED) || r.end - r.start > kSparse) return;
     for (uint64_t page = r.start; page < r.end; page += kPage) {
       // Untouched anonymous pages are zero; pages of zeroes do not count, so that having touched a page
       // without changing it makes no difference.

@@ -56,7 +56,13 @@ std::string print_buffer(const SyscallView& call, const ArgSpec& spec, int index
   // After an error an ioctl's buffer is logged for exactness, but says nothing.
   if (error && call.nr == SYS_ioctl) return print_hex(address);
   if (const Piece* p = find_piece(call, index, {PieceKind::OutAtArg, PieceKind::Text})) {
-    if (!p->bytes.empty()) return print_content(spec, p->bytes, limit);
+    if (!p->bytes.empty()) {
+      std::string text = print_content(spec, p->bytes, limit);
+      // Of what a program writes, only the beginning is logged as text; the checksum says how much there was.
+      const Piece* sum = p->kind == PieceKind::Text ? find_piece(call, index, {PieceKind::Sum}) : nullptr;
+      bool cut = sum && sum->length > p->bytes.size() && !text.ends_with("...");
+      return cut ? text + "..." : text;
+    }
   }
   bool by_result = spec.len == Len::Result || spec.len == Len::ResultTimes || spec.len == Len::ResultUpTo;
   if (!error && call.result == 0 && by_result) return spec.shape == Shape::None ? "\"\"" : "[]";

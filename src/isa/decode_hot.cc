@@ -61,10 +61,15 @@ uint8_t vector_map1(uint8_t opcode, bool evex) {
   return M;
 }
 
+// A near branch with an operand size prefix: AMD cuts the target to 16 bits, Intel ignores the prefix.
+bool short_target(const Insn& in) {
+  return in.opsize && !(in.rex & 8);
+}
+
 Class classify_one_byte(const Insn& in) {
   uint8_t reg = (in.modrm >> 3) & 7;
   uint8_t op = in.opcode;
-  if (op >= 0x70 && op <= 0x7f) return Class::Jcc;
+  if (op >= 0x70 && op <= 0x7f) return short_target(in) ? Class::Forbidden : Class::Jcc;
   switch (op) {
     case 0x8e:  // mov sreg: only fs and gs carry a base
       return reg == 4 || reg == 5 ? Class::Segment : Class::Plain;
@@ -72,7 +77,7 @@ Class classify_one_byte(const Insn& in) {
       return Class::Plain;
     case 0xc2:
     case 0xc3:
-      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Ret;
+      return short_target(in) ? Class::Forbidden : Class::Ret;
     case 0xc6:
     case 0xc7:
       return reg == 7 && in.modrm == 0xf8 ? Class::Forbidden : Class::Plain;
@@ -95,7 +100,7 @@ Class classify_one_byte(const Insn& in) {
     case 0xe1:
     case 0xe2:
     case 0xe3:
-      return Class::Loop;
+      return short_target(in) ? Class::Forbidden : Class::Loop;
     case 0xe4:
     case 0xe5:
     case 0xe6:
@@ -112,13 +117,13 @@ Class classify_one_byte(const Insn& in) {
     case 0xfb:
       return Class::Trap;  // I/O, cli, sti
     case 0xe8:
-      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Call;
+      return short_target(in) ? Class::Forbidden : Class::Call;
     case 0xe9:
     case 0xeb:
-      return in.opsize && !(in.rex & 8) ? Class::Forbidden : Class::Jmp;
+      return short_target(in) ? Class::Forbidden : Class::Jmp;
     case 0xff:
       if (reg == 2 || reg == 4) {
-        if (in.opsize && !(in.rex & 8)) return Class::Forbidden;
+        if (short_target(in)) return Class::Forbidden;
         return reg == 2 ? Class::CallInd : Class::JmpInd;
       }
       return reg == 3 || reg == 5 ? Class::Forbidden : Class::Plain;  // far ones
@@ -131,7 +136,7 @@ Class classify_two_byte(const Insn& in) {
   uint8_t reg = (in.modrm >> 3) & 7;
   bool mem = in.modrm < 0xc0;
   uint8_t op = in.opcode;
-  if (op >= 0x80 && op <= 0x8f) return Class::Jcc;
+  if (op >= 0x80 && op <= 0x8f) return short_target(in) ? Class::Forbidden : Class::Jcc;
   switch (op) {
     case 0x01:
       if (in.modrm == 0xd0) return Class::Xgetbv;
@@ -382,6 +387,8 @@ opcode:
   } else {
     in.cls = Class::Plain;
   }
+  // Of what is not simply copied nothing may have a lock prefix.
+  if (in.lock && in.cls != Class::Plain && in.cls != Class::Evex) in.cls = Class::Forbidden;
   if (in.gs && in.cls == Class::Plain) in.cls = Class::Gs;
   return in;
 }

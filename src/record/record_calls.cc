@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -136,22 +137,31 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
     std::vector<unsigned char> before;
   };
   std::vector<Shadow> shadows;
+  auto watch = [&](uint64_t addr, uint64_t most) {
+    const Region* r = process_.map.find(addr);
+    if (!r || !(r->prot & PROT_WRITE)) return false;
+    uint64_t n = std::min(most, r->end - addr);
+    process_.prepare_write(addr, addr + n);
+    Shadow s{addr, std::vector<unsigned char>(n)};
+    if (!bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(addr), n)) return false;
+    shadows.push_back(std::move(s));
+    return true;
+  };
   for (int i = 0; i < 6; i++) {
-    const Region* r = process_.map.find(args[i]);
-    if (!r || !(r->prot & PROT_WRITE)) continue;
-    uint64_t n = std::min(kWindow, r->end - args[i]);
-    process_.prepare_write(args[i], args[i] + n);
-    Shadow s{args[i], std::vector<unsigned char>(n)};
-    if (bs_guarded_copy(s.before.data(), reinterpret_cast<const void*>(s.addr), n))
-      shadows.push_back(std::move(s));
+    if (!watch(args[i], kWindow)) continue;
+    // Structures with a pointer to the real thing (struct ifreq and the like).
+    for (uint64_t at = args[i]; at < args[i] + 64; at += 8) {
+      uint64_t pointer;
+      if (read_guest(at, &pointer) && pointer >= 65536) watch(pointer, 1024);
+    }
   }
   const Syscall& row = syscall_row(nr);
   long result = raw(nr, args);
   if (result != -ENOSYS)
     note_once(
-        fmt::format("system call {} ({}) is not in the table; its effects were found by comparing memory", nr,
+        fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by comparing memory", nr,
                     row.name ? row.name : "no name"));
-  if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;
+  if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;  // one piece each
   recording::Appender& log = log_.appender();
   Context& ctx = context();
   uint8_t* at = log.begin(EventKind::Syscall, recording::kInexact, recording::logged_number(nr));
@@ -414,7 +424,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
       log_.stop(e.what());  // without the contents nothing behind this point can be replayed
     }
     if (writable_share) {
-      shared_.emplace(r.dev, r.inode);
+      shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
       bs_record.shared_files = true;
       note_once(
           fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
@@ -449,13 +459,20 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   for (uint64_t v : {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino), size})
     at = recording::put_varint(at, v);
   log.commit(at);
-  // Which bytes? Known for plain writes; everything mapped for the rest.
+  // Which bytes? Known for plain writes; everything mapped for the rest. Where the file has grown, the rest of its old
+  // last page as well: file systems differ in what a mapping shows there.
+  uint64_t& old_size = shared_[{st.st_dev, st.st_ino}];
+  uint64_t grown_from = size > old_size ? old_size & ~(kPage - 1) : size;
+  uint64_t grown_to = size > old_size ? std::min(size, page_up(old_size)) : size;
+  old_size = size;
   uint64_t first = 0, last = size;
   auto n = static_cast<uint64_t>(result);
   if (nr == SYS_write || nr == SYS_writev) {
     off_t now = lseek(static_cast<int>(fd), 0, SEEK_CUR);
     if (now >= 0 && static_cast<uint64_t>(now) >= n)
       first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
+  } else if (nr == SYS_pwrite64 && (fcntl(static_cast<int>(fd), F_GETFL) & O_APPEND)) {
+    first = size - n, last = size;  // Linux appends, whatever the offset
   } else if (nr == SYS_pwrite64) {
     first = args[3], last = args[3] + n;
   } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
@@ -464,8 +481,10 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   process_.map.for_each([&](const Region& r) {
     if (!(r.flags & MAP_SHARED) || r.dev != st.st_dev || r.inode != st.st_ino) return;
-    uint64_t a = std::max(first, r.offset), b = std::min({last, size, r.offset + (r.end - r.start)});
-    if (a < b) parts.emplace_back(r.start + (a - r.offset), b - a);
+    for (auto [from, to] : {std::pair{first, last}, std::pair{grown_from, grown_to}}) {
+      uint64_t a = std::max(from, r.offset), b = std::min({to, size, r.offset + (r.end - r.start)});
+      if (a < b) parts.emplace_back(r.start + (a - r.offset), b - a);
+    }
   });
   for (auto [addr, length] : parts) {
     process_.engine().forget(addr, addr + length);
@@ -510,15 +529,25 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
     }
     if (fd >= 0) lseek(fd, 0, SEEK_SET);
     result = fd >= 0 ? fd : -errno;
+  } else if (own && *own == "mem" && (flags & O_ACCMODE) != O_RDONLY) {
+    note_once("/proc/self/mem cannot be opened for writing (EACCES)");
+    result = -EACCES;
   } else if (own && *own == "exe") {
     int fd = ::open(start_.exe.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
   } else {
     result = execute(row, nr, args);
   }
-  bool fd_folder = own && (own->starts_with("fd") &&
-                           own->find('/', own->starts_with("fdinfo") ? 7 : 3) == std::string::npos);
-  if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : 0);
+  bool fd_folder = own && (*own == "fd" || *own == "fd/" || *own == "fdinfo" || *own == "fdinfo/");
+  uint8_t same_as = 0;  // another way to stdout or stderr
+  if (path == "/dev/stdout") same_as = kind_of(1);
+  if (path == "/dev/stderr") same_as = kind_of(2);
+  std::string number;
+  if (path && path->starts_with("/dev/fd/")) number = path->substr(8);
+  if (own && own->starts_with("fd/")) number = own->substr(3);
+  if (!number.empty() && number.size() < 6 && std::all_of(number.begin(), number.end(), ::isdigit))
+    same_as = kind_of(std::stoul(number));
+  if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : same_as & 3);
   log_call(row, nr, args, result);
   if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
     log_file_change(nr, args, result);

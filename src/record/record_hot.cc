@@ -213,11 +213,23 @@ bool changes_files(uint64_t nr) {
   }
 }
 
+bool has_unknown_argument(const Syscall& row, const Context& ctx) {
+  bool possible = false;
+  for (int i = 0; i < row.argc; i++)
+    possible |= row.args[i].kind == Arg::Varies || row.args[i].kind == Arg::Unknown;
+  if (!possible) return false;
+  uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
+  for (int i = 0; i < row.argc; i++)
+    if (arg_spec(ctx.gpr[RAX], args, i).kind == Arg::Unknown && args[i]) return true;
+  return false;
+}
+
 bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
-  if (row.how != How::Plain || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
+  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
+  if (has_unknown_argument(row, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))
     return false;  // getdents64

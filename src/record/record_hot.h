@@ -44,6 +44,8 @@ extern HotState bs_record;
 
 // May this call change the contents or the size of a file?
 bool changes_files(uint64_t nr);
+// Does this call have an argument that the table does not describe? (Not null: else it does not matter.)
+bool has_unknown_argument(const guest::Syscall& row, const Context& ctx);
 bool record_syscall_hot(Context& ctx);
 bool record_host_op_hot(Context& ctx, const isa::Insn& insn);
 engine::SignalVerdict record_signal_hot(int signo, void* info, void* ucontext, bool in_guest);

@@ -201,6 +201,20 @@ void Recorder::on_syscall() {
   } else {
     switch (row.how) {
       case How::Plain:
+        if (has_unknown_argument(row, ctx)) {
+          result = unknown_call(nr, args);
+          break;
+        }
+        if (nr == SYS_process_vm_writev && static_cast<int>(args[0]) == getpid()) {
+          note_once("process_vm_writev to the program itself was refused with EPERM");
+          log_call(row, nr, args, result = -EPERM, false);
+          break;
+        }
+        if (nr == SYS_mlockall) {  // it would lock our tables, which are mostly empty address space
+          note_once("mlockall was accepted but is not enforced");
+          log_call(row, nr, args, result = 0, false);
+          break;
+        }
         result = execute(row, nr, args);
         log_call(row, nr, args, result);
         if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);

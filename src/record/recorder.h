@@ -1,5 +1,6 @@
 // The recorder: one guest process, its log, and everything about it that the hot half does not do.
 #pragma once
+#include <map>
 #include <set>
 #include <string>
 
@@ -79,7 +80,7 @@ class Recorder final : public guest::Placer {
   recording::LogWriter log_;
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
-  std::set<std::pair<uint64_t, uint64_t>> shared_;  // device and inode of files mapped shared
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                 // our copy of it; -1: it was closed
   bool detached_ = false;                           // a forked child: runs on, unrecorded
   int64_t started_ns_ = 0;

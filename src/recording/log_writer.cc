@@ -40,6 +40,17 @@ int move_fd_high(int fd) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   long top = static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  // Above the program's own limit, if the hard limit has room: a descriptor stays when the limit goes down again.
+  rlimit raised = limit;
+  raised.rlim_cur = std::min<rlim_t>(limit.rlim_max, limit.rlim_cur + 64);
+  if (raised.rlim_cur > limit.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(limit.rlim_cur));
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (moved >= 0) {
+      close(fd);
+      return moved;
+    }
+  }
   for (long want = top - 1; want > top - 64 && want > fd; want--) {
     if (fcntl(static_cast<int>(want), F_GETFD) != -1) continue;
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(want));

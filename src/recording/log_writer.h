@@ -87,7 +87,7 @@ class LogWriter {
   std::string stopped_;
 };
 
-// Moves a descriptor out of the guest's way: the highest free number below the soft limit.
+// Moves a descriptor out of the guest's way: above its limit, else to the highest free number below it.
 int move_fd_high(int fd);
 
 }  // namespace backstep::recording

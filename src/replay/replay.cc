@@ -44,7 +44,7 @@ int replay(const ReplayOptions& options) {
     if (!outcome.incomplete.empty()) j["incomplete"] = outcome.incomplete;
     fmt::print(stderr, "{}\n", j.dump());
   } else if (outcome.complete && outcome.kind == recording::EndKind::Stopped) {
-    std::string why = "the disk was full";
+    std::string why = "why is not known";
     for (const std::string& note : recording.manifest().notes)
       if (note.starts_with("the recording ends early")) why = note;
     fmt::print(

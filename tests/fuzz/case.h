@@ -117,7 +117,7 @@ struct Shared {
   unsigned count;             // cases in the batch
   volatile unsigned current;  // being run
   bool reborn;                // the engine process has met AVX-512 and must be replaced
-  uint64_t native_steps;
+  uint64_t native_steps, interruptions;
   Case cases[kBatch];
 };
 
@@ -168,8 +168,14 @@ void get_memory(Memory& m);
 
 // The two processes: read a byte from `in` for each batch, write one to `out` when it is done. Never return.
 [[noreturn]] void native_process(Shared& shared, int in, int out);
+// How the engine process gets a snippet to its end.
+enum class Drive {
+  Run,        // Engine::run
+  Step,       // Engine::step, instruction by instruction
+  Interrupt,  // Engine::run, stopped by signals all the time
+};
 [[noreturn]] void engine_process(Shared& shared, int in, int out, const backstep::EngineOptions& options,
-                                 bool evex);
+                                 bool evex, Drive drive);
 
 // What differs between the two outcomes, a line each; empty: nothing.
 std::string compare(const Case& c);

@@ -71,12 +71,6 @@ void compare_vectors(std::string& out, const State& a, const State& b) {
   if (out.size() == before) out += "  the rest of the vector state differs\n";
 }
 
-bool has_operand_size_prefix(const uint8_t* code, const ZydisDecodedInstruction& z) {
-  for (unsigned i = 0; i < z.raw.prefix_count; i++)
-    if (code[i] == 0x66) return true;
-  return false;
-}
-
 bool last_instruction(const Outcome& o, ZydisDecodedInstruction& z) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -146,12 +140,6 @@ bool comparable(const Case& c) {
   if (n.state.rflags & 0x100) return false;
   // Somewhere in the page of the exit, where only the native process has code.
   if (n.end == End::Fault && n.state.rip >= kExit && n.state.rip <= kExit + 4096) return false;
-  // Far branches and near ones with an operand size prefix that came about by chance (changed code, the
-  // middle of an instruction): #UD in the engine.
-  ZydisDecodedInstruction z;
-  if (n.end == End::Fault && last_instruction(n, z) && z.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE &&
-      (z.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR || has_operand_size_prefix(n.last_code, z)))
-    return false;
   return true;
 }
 

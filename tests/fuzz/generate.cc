@@ -380,7 +380,27 @@ bool Generator::from_encoder(Item& item) {
   return true;
 }
 
+// Anything: most of it is no instruction, or not in this place.
+void Generator::from_nothing(Item& item) {
+  uint64_t words[2] = {random_(), random_()};
+  std::memcpy(item.bytes, words, 16);
+  if (random_.chance(50) && !real_.empty()) {
+    const Real& real = real_[random_.below(real_.size())];
+    std::memcpy(item.bytes + 1, real.bytes, 15);
+    static constexpr uint8_t kPrefixes[] = {0xf0, 0x66, 0xf2, 0xf3, 0x48, 0x0f, 0xc4, 0xc5};
+    item.bytes[0] = kPrefixes[random_.below(8)];
+  }
+  if (!evex_)
+    for (unsigned i = 0; i < 16; i++)
+      if (item.bytes[i] == 0x62) item.bytes[i] = 0x61;
+  item.size = static_cast<unsigned>(1 + random_.below(16));
+}
+
 void Generator::instruction(Item& item) {
+  if (random_.chance(2)) {
+    item = {};
+    return from_nothing(item);
+  }
   for (;;) {
     uint64_t dice = random_.below(100);
     item = {};
@@ -408,6 +428,11 @@ void Generator::make(Case& c, unsigned slot) {
     break;
   }
   fill_start(c);
+}
+
+void Generator::collect_kinds(std::set<uint32_t>& kinds) const {
+  for (const auto& [kind, fate] : fates_)
+    if (fate.died < fate.seen) kinds.insert(kind);
 }
 
 void Generator::learn(const Case& c, unsigned slot) {

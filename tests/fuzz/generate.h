@@ -3,6 +3,7 @@
 #pragma once
 #include <Zydis/Zydis.h>
 
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +32,8 @@ class Generator {
   // What native runs teach: instructions that this CPU does not have become rare.
   void learn(const Case& c, unsigned slot);
   const std::vector<Item>& items(unsigned slot) const { return items_[slot]; }
+  // Kinds of instruction (mnemonic and encoding) that were executed without a fault.
+  void collect_kinds(std::set<uint32_t>& kinds) const;
 
  private:
   friend struct Snippet;
@@ -38,6 +41,7 @@ class Generator {
   bool from_fields(Item& item);
   bool from_encoder(Item& item);
   bool from_program(Item& item);
+  void from_nothing(Item& item);
   void instruction(Item& item);
   void collect_real_instructions();
 

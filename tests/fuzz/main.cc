@@ -21,6 +21,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Mode {
   std::string name;
   bool evex = false;
   EngineOptions options;
+  Drive drive = Drive::Run;
 };
 
 std::vector<Mode> all_modes() {
@@ -50,10 +52,20 @@ std::vector<Mode> all_modes() {
   checked.check_ticks = true;
   worst.cache_size = 64 << 10, worst.max_block = 2, worst.links = false, worst.counter = Counter::Memory;
   worst.check_ticks = true;
-  return {{"plain", false, plain},      {"evex", true, plain},     {"memory", false, memory},
-          {"checked", false, checked},  {"single", false, single}, {"unlinked", false, unlinked},
-          {"tiny", false, tiny},        {"worst", false, worst},   {"evex-checked", true, checked},
-          {"evex-single", true, single}};
+  return {{"plain", false, plain, Drive::Run},
+          {"evex", true, plain, Drive::Run},
+          {"memory", false, memory, Drive::Run},
+          {"checked", false, checked, Drive::Run},
+          {"single", false, single, Drive::Run},
+          {"unlinked", false, unlinked, Drive::Run},
+          {"tiny", false, tiny, Drive::Run},
+          {"worst", false, worst, Drive::Run},
+          {"stepped", false, checked, Drive::Step},
+          {"interrupted", false, plain, Drive::Interrupt},
+          {"evex-checked", true, checked, Drive::Run},
+          {"evex-single", true, single, Drive::Run},
+          {"evex-stepped", true, checked, Drive::Step},
+          {"evex-interrupted", true, plain, Drive::Interrupt}};
 }
 
 // A child process that works on batches.
@@ -134,7 +146,7 @@ class Session {
     shared->reborn = false;
     if (!engine_)
       engine_ = std::make_unique<Worker>(
-          [&](int in, int out) { engine_process(*shared, in, out, mode_.options, mode_.evex); });
+          [&](int in, int out) { engine_process(*shared, in, out, mode_.options, mode_.evex, mode_.drive); });
     std::string trouble = engine_->batch();
     if (!trouble.empty()) engine_.reset();
     return trouble;
@@ -144,6 +156,7 @@ class Session {
   std::string judge(const Case& c) {
     Case copy = c;
     fill_start(copy);
+    copy.stepped = true;
     shared->cases[0] = copy;
     shared->count = 1;
     std::string trouble = run();
@@ -161,6 +174,7 @@ class Session {
 
 struct Totals {
   uint64_t cases = 0, instructions = 0, faults = 0, syscalls = 0, timeouts = 0, skipped = 0, stepped = 0;
+  std::set<uint32_t> kinds;
 };
 
 // Instructions replaced by nops as long as the case stays wrong.
@@ -230,6 +244,7 @@ unsigned fuzz_seed(Session& session, const Mode& mode, uint64_t seed, Clock::tim
       if (++wrong_cases >= keep_going) return wrong_cases;
     }
   }
+  generator.collect_kinds(totals.kinds);
   return wrong_cases;
 }
 
@@ -331,11 +346,11 @@ int main(int argc, char** argv) {
     if (wrong >= keep_going) break;
   }
   std::cout << fmt::format(
-      "{} cases, {} random instructions, {} ended by a fault, {} by a system call; ticks counted in {}; {} "
+      "{} cases, {} random instructions of {} kinds, {} ended by a fault, {} by a system call; ticks counted in {}; {} "
       "timeouts, "
-      "{} not comparable, {} native processes lost; {} mismatches\n",
-      totals.cases, totals.instructions, totals.faults, totals.syscalls, totals.stepped, totals.timeouts,
-      totals.skipped, session.native_deaths, wrong);
+      "{} not comparable, {} native processes lost, {} interruptions; {} mismatches\n",
+      totals.cases, totals.instructions, totals.kinds.size(), totals.faults, totals.syscalls, totals.stepped, totals.timeouts,
+      totals.skipped, session.native_deaths, session.shared->interruptions, wrong);
   return wrong ? 1 : 0;
 }
 

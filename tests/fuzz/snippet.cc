@@ -50,14 +50,15 @@ void Snippet::fuse() {
   refer({0x0f, r.chance(50) ? 0x88u : 0x82u}, Fix::Relative32, kPointer - 1);
 }
 
-unsigned Snippet::label() {
+// Somewhere to jump to. `span`: items that the jump itself is made of; forward labels lie behind them.
+unsigned Snippet::label(unsigned span) {
   Random& r = g.random_;
   auto here = static_cast<unsigned>(items.size());
   if (here > 0 && r.chance(35)) {
     fuse();
     return static_cast<unsigned>(r.below(here + 1));
   }
-  return here + 1 + static_cast<unsigned>(r.below(4));
+  return here + span + static_cast<unsigned>(r.below(4));
 }
 
 unsigned Snippet::pointer_to(unsigned target) {
@@ -88,10 +89,12 @@ unsigned Snippet::load_label(unsigned target) {
 void Snippet::add_indirect() {
   Random& r = g.random_;
   bool call = r.chance(50);
-  unsigned target = call && r.chance(70) ? kFunction : label();
+  const auto shape = r.below(call ? 6 : 8);
+  static constexpr unsigned kSpans[] = {2, 2, 1, 1, 3, 2, 7, 7};
+  unsigned target = call && r.chance(70) ? kFunction : label(kSpans[shape]);
   if (target == kFunction) calls = true;
   unsigned slash = call ? 2 : 4;
-  switch (r.below(call ? 6 : 8)) {
+  switch (shape) {
     case 0:
     case 1: {  // through a register
       unsigned reg = load_label(target);

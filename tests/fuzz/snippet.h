@@ -35,7 +35,7 @@ struct Snippet {
   void add_store_to_code();
   void add_exit();
   void fuse();
-  unsigned label();
+  unsigned label(unsigned span = 1);
   unsigned pointer_to(unsigned target);
   unsigned load_label(unsigned target);
 

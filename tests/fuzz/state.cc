@@ -214,7 +214,7 @@ void fill_start(Case& c) {
     uint64_t p = pointer(random, c);
     std::memcpy(reinterpret_cast<unsigned char*>(&c.memory) + 8 * random.below(sizeof c.memory / 8), &p, 8);
   }
-  c.stepped = random.chance(25);
+  c.stepped = random.chance(8);
   c.start_tick = random.chance(50) ? random() >> 20 : 0xffff'ffff - random.below(4);
   c.limit_step = static_cast<unsigned>(1 + random.below(3));
 }

@@ -283,7 +283,7 @@ TEST_F(Image, TheStackSizeIsCapped) {
   StartOptions options;
   options.argv = {"/bin/true"};
   for (auto [asked, given] :
-       {std::pair<uint64_t, uint64_t>{~0ull, 64 << 20}, {1000, 256 << 10}, {1 << 20, 1 << 20}}) {
+       {std::pair<uint64_t, uint64_t>{~0ull, 1000ull << 20}, {1000, 256 << 10}, {1 << 20, 1 << 20}}) {
     Pages pages;
     options.stack_size = asked;
     StartState start = load_program(options, pages);
