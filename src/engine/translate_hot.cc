@@ -260,6 +260,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
     }
     case Class::Loop: {
       if (in.addrsize) e.u8(0x67);
+      if (in.rep || in.repne) e.u8(in.rep ? 0xf3 : 0xf2);  // on AMD they override the condition of loope, loopne
       e.u8(in.opcode), e.u8(2);
       e.u8(0xeb);
       uint8_t* over = e.p;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
+#include "engine/host_ops.h"
 
 namespace backstep::guest {
 namespace {
@@ -47,8 +48,8 @@ Process::Process(const EngineOptions& options)
         if (start == end) return std::nullopt;
         const Region* here = map.find(pc);
         if ((here->flags & MAP_SHARED) && here->inode) {
-          // One page at a time, each with its other views watched; two where the code runs on, since an instruction may
-          // cross the border.
+          // One page at a time, each with its other views watched; two where the code runs on, since an
+          // instruction may cross the border.
           uint64_t page = pc & ~(kPage - 1), last = page + kPage;
           watch_aliases(*here, page);
           if (last < end) {
@@ -406,6 +407,41 @@ bool Process::sys_rt_sigreturn() {
                           [this](uint64_t a, uint64_t n) { return readable(a, n); });
 }
 
+std::optional<engine::FaultInfo> Process::emulate(const isa::Insn& insn) {
+  Context& ctx = context();
+  const engine::FaultInfo protection{SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0};
+  if (insn.cls == isa::Class::Bad) {  // no instruction fits into what is left of the code, or it is too long
+    uint64_t end = map.executable_range(ctx.rip).second;
+    return end - ctx.rip < 15 ? bad_fetch(end) : protection;
+  }
+  engine::GuestAccess access{[this](Address a, uint64_t n) { return readable(a, n); },
+                             [this](Address a, uint64_t n) { return writable(a, n); }};
+  Address fault = 0;
+  switch (engine::emulate(insn, ctx, xcr0, access, &fault)) {
+    case engine::Emulated::Done:
+      return std::nullopt;
+    case engine::Emulated::IllegalInstruction:
+      return engine::FaultInfo{SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0};
+    case engine::Emulated::MemoryFault:
+      return engine::FaultInfo{SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0};
+    case engine::Emulated::GeneralProtection:
+      break;
+  }
+  return protection;
+}
+
+engine::FaultInfo Process::bad_fetch(uint64_t address) const {
+  if (!canonical(address)) return {SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0};
+  bool mapped = map.find(address) != nullptr;
+  return {SIGSEGV, mapped ? SEGV_ACCERR : SEGV_MAPERR, address, mapped ? 0x15ul : 0x14ul, 14, address, 0};
+}
+
+void Process::suspend_mask(uint64_t mask) {
+  signals.saved_mask = signals.mask;
+  signals.restore_mask = true;
+  signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+}
+
 // AVX-512 is not shown, but a guest that uses it all the same has it saved and restored around its handlers.
 uint64_t Process::visible_state() const {
   return xcr0 | (engine::bs_cache.evex_seen ? context().save_mask & 0xe0 : 0);
@@ -424,7 +460,8 @@ uint32_t Process::memory_checksum() const {
   uint32_t crc = 0;
   std::vector<uint64_t> words(kPage / 8);
   map.for_each([&](const Region& r) {
-    constexpr uint64_t kSparse = 64ull << 30;  // sanitizers reserve terabytes; looking at each page would take hours
+    constexpr uint64_t kSparse =
+        64ull << 30;  // sanitizers reserve terabytes; looking at each page would take hours
     if (!(r.prot & PROT_WRITE) || (r.flags & MAP_SHARED) || r.end - r.start > kSparse) return;
     for (uint64_t page = r.start; page < r.end; page += kPage) {
       // Untouched anonymous pages are zero; pages of zeroes do not count, so that having touched a page

@@ -51,6 +51,14 @@ class Process {
   long sys_sigaltstack(uint64_t new_stack, uint64_t old_stack);
   bool sys_rt_sigreturn();  // false: bad frame
 
+  // Does an instruction of the host's that is deterministic (engine/host_ops.h); the fault that it raises, if
+  // any.
+  std::optional<engine::FaultInfo> emulate(const isa::Insn& insn);
+  // The fault of fetching code at an address that has none.
+  engine::FaultInfo bad_fetch(uint64_t address) const;
+  // rt_sigsuspend: the temporary mask, until a handler returns.
+  void suspend_mask(uint64_t mask);
+
   // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
   bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
 

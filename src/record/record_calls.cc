@@ -159,8 +159,9 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
   long result = raw(nr, args);
   if (result != -ENOSYS)
     note_once(
-        fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by comparing memory", nr,
-                    row.name ? row.name : "no name"));
+        fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by "
+                    "comparing memory",
+                    nr, row.name ? row.name : "no name"));
   if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;  // one piece each
   recording::Appender& log = log_.appender();
   Context& ctx = context();
@@ -459,8 +460,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   for (uint64_t v : {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino), size})
     at = recording::put_varint(at, v);
   log.commit(at);
-  // Which bytes? Known for plain writes; everything mapped for the rest. Where the file has grown, the rest of its old
-  // last page as well: file systems differ in what a mapping shows there.
+  // Which bytes? Known for plain writes; everything mapped for the rest. Where the file has grown, the rest
+  // of its old last page as well: file systems differ in what a mapping shows there.
   uint64_t& old_size = shared_[{st.st_dev, st.st_ino}];
   uint64_t grown_from = size > old_size ? old_size & ~(kPage - 1) : size;
   uint64_t grown_to = size > old_size ? std::min(size, page_up(old_size)) : size;
@@ -657,9 +658,7 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
     } else if (!read_guest(args[0], &mask)) {
       result = -EFAULT;
     } else {
-      process_.signals.saved_mask = process_.signals.mask;
-      process_.signals.restore_mask = true;
-      process_.signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+      process_.suspend_mask(mask);
       for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
       if (!bs_record.pending_count) syscall(SYS_rt_sigsuspend, &mask, 8);
       result = -EINTR;

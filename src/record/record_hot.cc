@@ -228,7 +228,9 @@ bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
-  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages)) return false;
+  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
+      (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
+    return false;
   if (has_unknown_argument(row, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))

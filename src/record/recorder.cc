@@ -172,7 +172,7 @@ void Recorder::run() {
         on_fault(stop.fault);
         break;
       case engine::Stop::BadFetch:
-        on_bad_fetch(ctx.rip);
+        on_fault(process_.bad_fetch(ctx.rip));
         break;
       case engine::Stop::Signal:
         if (!stop.fault.exact) die(stop.fault.signo, 0, true);
@@ -251,44 +251,12 @@ void Recorder::take_memory_checksum() {
 }
 
 void Recorder::on_host_op(const isa::Insn& insn) {
-  Context& ctx = context();
-  if (insn.cls == isa::Class::Bad) {
-    auto [start, end] = process_.map.executable_range(ctx.rip);
-    if (end - ctx.rip < 15) {
-      on_bad_fetch(end);
-    } else {
-      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-    }
-    return;
-  }
   if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room
     log_.reserve(4096);
-    record_host_op_hot(ctx, insn);
-    return;
+    record_host_op_hot(context(), insn);
+  } else if (auto fault = process_.emulate(insn)) {
+    on_fault(*fault);
   }
-  engine::GuestAccess access{[this](Address a, uint64_t n) { return process_.readable(a, n); },
-                             [this](Address a, uint64_t n) { return process_.writable(a, n); }};
-  Address fault = 0;
-  switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
-    case engine::Emulated::Done:
-      break;
-    case engine::Emulated::IllegalInstruction:
-      on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0});
-      break;
-    case engine::Emulated::MemoryFault:
-      on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0});
-      break;
-    case engine::Emulated::GeneralProtection:
-      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-      break;
-  }
-}
-
-void Recorder::on_bad_fetch(uint64_t address) {
-  bool canonical = address < 1ull << 47;
-  if (!canonical) return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-  bool mapped = process_.map.find(address) != nullptr;
-  on_fault({SIGSEGV, mapped ? SEGV_ACCERR : SEGV_MAPERR, address, mapped ? 0x15ul : 0x14ul, 14, address, 0});
 }
 
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.

@@ -35,7 +35,6 @@ class Recorder final : public guest::Placer {
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
-  void on_bad_fetch(uint64_t address);
   void deliver_pending(uint64_t nr, int64_t result);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.

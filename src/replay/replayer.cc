@@ -249,7 +249,7 @@ void Replayer::react(const engine::Stop& stop) {
       on_fault(stop.fault);
       break;
     case engine::Stop::BadFetch:
-      on_bad_fetch(context().rip);
+      on_fault(process_.bad_fetch(context().rip));
       break;
     case engine::Stop::Signal:
     case engine::Stop::TickStop:
@@ -423,9 +423,7 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       if (logged == -EINTR) {
         uint64_t mask = 0;
         read_guest(args[0], &mask);
-        process_.signals.saved_mask = process_.signals.mask;
-        process_.signals.restore_mask = true;
-        process_.signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+        process_.suspend_mask(mask);
       }
       return logged;
     default:
@@ -494,11 +492,6 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
 
 void Replayer::on_host_op(const isa::Insn& insn) {
   Context& ctx = context();
-  if (insn.cls == isa::Class::Bad) {
-    auto [start, end_of_code] = process_.map.executable_range(ctx.rip);
-    if (end_of_code - ctx.rip < 15) return on_bad_fetch(end_of_code);
-    return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-  }
   engine::HostOp op = engine::host_op_of(insn);
   if (op != engine::HostOp::None) {
     Event e;
@@ -516,29 +509,7 @@ void Replayer::on_host_op(const isa::Insn& insn) {
     engine::apply(op, insn, values, ctx);
     return after_call(0, 0);
   }
-  engine::GuestAccess access{[this](Address a, uint64_t n) { return process_.readable(a, n); },
-                             [this](Address a, uint64_t n) { return process_.writable(a, n); }};
-  Address fault = 0;
-  switch (engine::emulate(insn, ctx, process_.xcr0, access, &fault)) {
-    case engine::Emulated::Done:
-      break;
-    case engine::Emulated::IllegalInstruction:
-      on_fault({SIGILL, ILL_ILLOPN, ctx.rip, 0, 6, 0, 0});
-      break;
-    case engine::Emulated::MemoryFault:
-      on_fault({SIGSEGV, SEGV_MAPERR, fault, 6, 14, fault, 0});
-      break;
-    case engine::Emulated::GeneralProtection:
-      on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-      break;
-  }
-}
-
-void Replayer::on_bad_fetch(uint64_t address) {
-  bool canonical = address < 1ull << 47;
-  if (!canonical) return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
-  bool mapped = process_.map.find(address) != nullptr;
-  on_fault({SIGSEGV, mapped ? SEGV_ACCERR : SEGV_MAPERR, address, mapped ? 0x15ul : 0x14ul, 14, address, 0});
+  if (auto fault = process_.emulate(insn)) on_fault(*fault);
 }
 
 void Replayer::on_fault(const engine::FaultInfo& fault) {

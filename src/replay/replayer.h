@@ -43,7 +43,6 @@ class Replayer {
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
-  void on_bad_fetch(uint64_t address);
   void after_call(uint64_t nr, int64_t result);
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);

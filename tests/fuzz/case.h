@@ -78,6 +78,17 @@ enum class End : uint8_t {
 
 inline constexpr unsigned kMaxTrail = 64;
 
+// System calls never reach the kernel. What a snippet meets:
+enum class Syscalls : uint8_t { End, Hot, Host };  // it ends there; the hot half answers; the host answers
+inline constexpr uint64_t kAnswer = 0x1234'5678'9abc'def0;  // in rax
+
+// Where an x87 environment was stored: it holds addresses of x87 instructions, which are not compared.
+struct EnvironmentStore {
+  enum Kind : uint8_t { Short, Long, Fxsave } kind;  // 16-bit and 32-bit fnstenv and fnsave
+  Address at;
+};
+inline constexpr unsigned kMaxEnvironments = 8;
+
 struct Outcome {
   End end;
   int signo, code;
@@ -86,6 +97,8 @@ struct Outcome {
   uint64_t ticks;
   bool ticks_known;
   bool all_vectors;     // ZMM16-31 are the guest's: ticks are not counted in one of them
+  unsigned environments_size;  // translated only
+  EnvironmentStore environments[kMaxEnvironments];
   unsigned trail_size;  // pcs at which ticks began, up to kMaxTrail
   Address trail[kMaxTrail];
   uint8_t last_code[16];  // native: the instruction at the end's rip, as the snippet left it
@@ -105,6 +118,7 @@ struct Case {
   unsigned area, slot;
   bool stepped;  // count ticks natively by single-stepping
   uint64_t start_tick;
+  Syscalls syscalls;
   unsigned limit_step;  // checked engines: stop every so many ticks
   State start;
   Memory memory;
@@ -164,6 +178,10 @@ void map_memory();
 void put_code(const Shared& shared);
 void put_code(const Case& c);
 void set_memory(const Memory& m);
+// Data segment selectors mean nothing in 64-bit code, but a snippet can change and store them.
+inline void reset_segments() {
+  asm volatile("movl %0, %%ds; movl %0, %%es" : : "r"(0));
+}
 void get_memory(Memory& m);
 
 // The two processes: read a byte from `in` for each batch, write one to `out` when it is done. Never return.

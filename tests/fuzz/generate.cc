@@ -44,11 +44,6 @@ bool skipped(const ZydisDecodedInstruction& z, const uint8_t* code) {
     case ZYDIS_MNEMONIC_XSAVES64:
     case ZYDIS_MNEMONIC_XRSTORS:
     case ZYDIS_MNEMONIC_XRSTORS64:
-    // These store the address of the last x87 instruction; the engine stores zero (tests/programs/isa_x87.c).
-    case ZYDIS_MNEMONIC_FNSTENV:
-    case ZYDIS_MNEMONIC_FNSAVE:
-    case ZYDIS_MNEMONIC_FXSAVE:
-    case ZYDIS_MNEMONIC_FXSAVE64:
     // The kernel and hypervisor would get to see it, or rewrite it.
     case ZYDIS_MNEMONIC_SYSCALL:  // made separately, with dispatch to a signal
     case ZYDIS_MNEMONIC_SYSENTER:
@@ -111,11 +106,14 @@ constexpr uint8_t kSegmentPrefixes[] = {0x64, 0x64, 0x65, 0x65, 0x2e, 0x3e};
 Generator::Generator(uint64_t seed, bool evex, bool with_syscalls)
     : random_(seed), evex_(evex), with_syscalls_(with_syscalls) {
   ZydisDecoderInit(&decoder_, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  collect_real_instructions();
+  if (real_.empty()) collect_real_instructions();
 }
 
 // A sample of the instructions of the C library and, where there is one, of OpenSSL's.
+std::vector<Generator::Real> Generator::real_;
+
 void Generator::collect_real_instructions() {
+  Random random(7);
   for (const char* path : {"/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
                            "/usr/lib/x86_64-linux-gnu/libm.so.6"}) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -138,11 +136,11 @@ void Generator::collect_real_instructions() {
           at++;
           continue;
         }
-        if (random_.below(40) == 0 || z.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) {
+        if (random.below(40) == 0 || z.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY) {
           Real real{};
           std::memcpy(real.bytes, text + at, z.length);
           real.size = z.length;
-          if (random_.below(4) == 0) real_.push_back(real);
+          if (random.below(4) == 0) real_.push_back(real);
         }
         at += z.length;
       }

@@ -71,7 +71,7 @@ class Generator {
   struct Real {
     uint8_t bytes[15], size;
   };
-  std::vector<Real> real_;
+  static std::vector<Real> real_;
 };
 
 }  // namespace fuzz

@@ -31,8 +31,10 @@ namespace {
 
 constexpr uint64_t kTrapFlag = 0x100, kAlignmentCheck = 0x40000, kResumeFlag = 0x10000;
 constexpr Address kGuestEnd = 0x5000'0000'0000;  // nothing of the host lies below
+constexpr unsigned kThisArchitecture = 0xc000'003e;  // AUDIT_ARCH_X86_64
 constexpr uint64_t kStepLimit = 5'000;
 
+const Case* running;
 Outcome* outcome;  // of the snippet that is running; null: none is
 Outcome counted;   // of the run under the trap flag
 bool stepping;
@@ -211,6 +213,15 @@ void handle(int signo, siginfo_t* info, ucontext_t* uc, uint64_t fs) {
     return;
   }
   unpatch();
+  if (signo == SIGSYS && info->si_arch == kThisArchitecture && running->syscalls != Syscalls::End) {
+    uc->uc_mcontext.gregs[REG_RAX] = static_cast<greg_t>(kAnswer);
+    if (!stepping) return;
+    // No trap comes for the system call itself, and r11 is not to show the flag.
+    uc->uc_mcontext.gregs[REG_R11] &= ~static_cast<greg_t>(kTrapFlag);
+    uc->uc_mcontext.gregs[REG_EFL] |= static_cast<greg_t>(kTrapFlag);
+    look_ahead(pc, static_cast<Address>(uc->uc_mcontext.gregs[REG_RSP]));
+    return;
+  }
   outcome->end = End::Fault;
   // The snippet set the trap flag (a popf in a loop): not for the engine.
   if (signo == SIGTRAP && info->si_code == TRAP_TRACE) outcome->end = End::Skipped;
@@ -220,7 +231,7 @@ void handle(int signo, siginfo_t* info, ucontext_t* uc, uint64_t fs) {
   outcome->trapno = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_TRAPNO]);
   outcome->has_address = signo == SIGSEGV && (info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR);
   outcome->address = reinterpret_cast<uint64_t>(info->si_addr);
-  if (signo == SIGSYS && info->si_arch != 0xc000003e) outcome->end = End::Skipped;  // int 0x80
+  if (signo == SIGSYS && info->si_arch != kThisArchitecture) outcome->end = End::Skipped;  // int 0x80
   finish(uc, fs);
 }
 
@@ -253,6 +264,7 @@ void install_handlers() {
 
 void run(const Case& c, Outcome& out, bool step) {
   set_memory(c.memory);
+  reset_segments();
   fuzz_state = c.start;
   out.end = End::None;
   out.ticks = 0;
@@ -264,6 +276,7 @@ void run(const Case& c, Outcome& out, bool step) {
   upcoming = {};
   stepping = step;
   if (step) fuzz_state.rflags |= kTrapFlag;
+  running = &c;
   outcome = &out;
   fuzz_enter();
   outcome = nullptr;

@@ -295,7 +295,9 @@ void Snippet::build() {
   unsigned count = static_cast<unsigned>(r.chance(30) ? 1 : 1 + r.below(8));
   for (unsigned i = 0; i < count; i++) {
     uint64_t dice = r.below(100);
-    if (dice < 66)
+    if (dice < 3 && g.with_syscalls_)
+      add({0x0f, 0x05});
+    else if (dice < 66)
       add_instruction();
     else if (dice < 84)
       add_control();

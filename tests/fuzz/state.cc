@@ -217,6 +217,7 @@ void fill_start(Case& c) {
   c.stepped = random.chance(8);
   c.start_tick = random.chance(50) ? random() >> 20 : 0xffff'ffff - random.below(4);
   c.limit_step = static_cast<unsigned>(1 + random.below(3));
+  c.syscalls = static_cast<Syscalls>(random.below(3));
 }
 
 std::string print_case(const Case& c) {

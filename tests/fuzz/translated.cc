@@ -88,13 +88,19 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
     return false;
   }
   // Different on purpose (see skipped() in generate.cc); a snippet may come to one by chance.
-  if (insn.cls == isa::Class::FpEnv || insn.cls == isa::Class::Xsave || insn.cls == isa::Class::Xrstor ||
+  if (insn.cls == isa::Class::Xsave || insn.cls == isa::Class::Xrstor ||
       insn.cls == isa::Class::Segment) {
     out.end = End::Skipped;
     return false;
   }
   Address address = 0;
   engine::GuestAccess access{readable, writable};
+  const bool environment = insn.cls == isa::Class::FpEnv;
+  if (environment && out.environments_size < kMaxEnvironments)
+    out.environments[out.environments_size++] = {insn.map == 1 ? EnvironmentStore::Fxsave
+                                                 : insn.opsize ? EnvironmentStore::Short
+                                                               : EnvironmentStore::Long,
+                                                 engine::effective_address(insn, ctx)};
   switch (engine::emulate(insn, ctx, xsave_layout().mask & 7, access, &address)) {
     case engine::Emulated::Done:
       return true;
@@ -111,6 +117,8 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
       fault(out, SIGSEGV, SEGV_MAPERR, 14);
       out.has_address = true;
       out.address = address;
+      // Partly there: natively the first part may have been written.
+      if (environment && writable(address, 1)) out.end = End::Skipped;
       return false;
   }
   return false;
@@ -128,15 +136,26 @@ void start_interrupting() {
   _exit(0);
 }
 
+const Case* running;
+
+bool syscall_hot(Context& ctx) {
+  if (running->syscalls != Syscalls::Hot) return false;
+  ctx.gpr[RAX] = kAnswer;
+  return true;
+}
+
 Drive drive = Drive::Run;
 uint64_t interruptions;
 
 void run(Engine& engine, const Case& c, Outcome& out) {
   Context& ctx = context();
+  reset_segments();
+  running = &c;
   out.end = End::None;
   out.has_address = false;
   out.address = out.error = out.trapno = 0;
   out.trail_size = 0;
+  out.environments_size = 0;
   std::memcpy(ctx.gpr, c.start.gpr, sizeof ctx.gpr);
   ctx.rip = c.start.rip;
   ctx.rflags = c.start.rflags;
@@ -159,6 +178,10 @@ void run(Engine& engine, const Case& c, Outcome& out) {
     }
     switch (stop.kind) {
       case Stop::Syscall:
+        if (c.syscalls == Syscalls::Host) {
+          ctx.gpr[RAX] = kAnswer;
+          break;
+        }
         fault(out, SIGSYS, 2 /*SYS_USER_DISPATCH*/, 0);
         break;
       case Stop::HostOp:
@@ -241,7 +264,7 @@ void warm_up(Engine& engine) {
 void engine_process(Shared& shared, int in, int out, const EngineOptions& options, bool evex,
                     Drive how) try {
   map_memory();
-  engine::bs_hooks = {[](Context&) { return false; }, [](Context&, const isa::Insn&) { return false; },
+  engine::bs_hooks = {syscall_hot, [](Context&, const isa::Insn&) { return false; },
                       on_signal};
   Engine engine(options, fetch);
   if (evex) warm_up(engine);
