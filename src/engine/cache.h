@@ -99,6 +99,7 @@ inline WideEntry* const kWide = reinterpret_cast<WideEntry*>(layout::kArenas + 6
 inline uint32_t* const kWidePages =
     reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize + 0x2000'0000);
 inline constexpr uint64_t kArenasTotal = 7 * kArenaSize;
+static_assert(layout::kArenas + 6 * kArenaSize + 0x1000'0000 == 0x2e01'9000'0000);  // kWide, known to entry.S
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
 struct Statistics {

@@ -265,7 +265,7 @@ bs_wide_lookup:
 	xorq %r11, %rax
 	movzwl %ax, %eax
 	shlq $4, %rax
-	movabsq $0x310190000000, %rcx
+	movabsq $0x2e0190000000, %rcx
 	addq %rcx, %rax
 	cmpq %r11, (%rax)
 	jne 1f

@@ -178,14 +178,16 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
     return;
   }
   if (synchronous && ctx.in_guest) {
-    if (pc == 0) {
-      // `jmp r11` through an empty jump table entry: a miss. State is as at any miss.
+    const auto r11 = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_R11]);
+    if (pc == r11 && !in_cache && pc < 1ull << 32) {
+      // `jmp r11` through an empty jump table entry, or through something that a wild jump took for one: a
+      // miss. State is as at any miss.
       uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_exit_miss);
       if (ctx.stop_request) uc->uc_mcontext.gregs[REG_EFL] &= ~static_cast<greg_t>(kTrapFlag);
       return;
     }
     const bool lookup = in_cache && signo == SIGSEGV && is_lookup(pc);
-    if (lookup && canonical(static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_R11]))) {
+    if (lookup && canonical(r11)) {
       // The target lies beyond the jump table: this site takes the wide way from now on.
       take_wide_way(uc, static_cast<uint32_t>(pc));
       return;

@@ -135,7 +135,8 @@ Emulated fp_environment(const isa::Insn& in, Context& ctx, const GuestAccess& ac
   Address to = effective_address(in, ctx);
   bool fxsave = in.map == 1;
   bool save_all = !fxsave && in.opcode == 0xdd;
-  uint64_t size = fxsave ? 512 : in.opsize ? (save_all ? 94 : 14) : (save_all ? 108 : 28);
+  const bool short_form = in.opsize && !(in.rex & 8);
+  uint64_t size = fxsave ? 512 : short_form ? (save_all ? 94 : 14) : (save_all ? 108 : 28);
   if (fxsave && to % 16) return Emulated::GeneralProtection;
   if (!access.writable(to, size)) {
     *fault = to;
@@ -154,7 +155,7 @@ Emulated fp_environment(const isa::Insn& in, Context& ctx, const GuestAccess& ac
   std::memcpy(image, ctx.xsave, 512);
   uint32_t mxcsr = 0x1f80;
   std::memcpy(image + 24, &mxcsr, 4);
-  if (in.opsize) {
+  if (short_form) {
     if (save_all)
       asm volatile("fxrstor64 %1; data16 fnsave %0; fxsave64 %1" : "=m"(buffer), "+m"(image));
     else
@@ -293,10 +294,13 @@ Emulated emulate(const isa::Insn& in, Context& ctx, uint64_t xcr0, const GuestAc
       break;
     case isa::Class::FarRet:
     case isa::Class::Iret:
-      return far_return(in, ctx, access, fault);
+      result = far_return(in, ctx, access, fault);
+      if (result == Emulated::Done) return result;  // rip is set
+      break;
     default:
       return Emulated::IllegalInstruction;
   }
+  if (result == Emulated::MemoryFault && !canonical(*fault)) result = Emulated::GeneralProtection;
   if (result == Emulated::Done) ctx.rip += in.length;
   return result;
 }

@@ -10,8 +10,11 @@
 //   0x0000'7ff0'0000  hot page: the running context, reached by 32-bit absolute addresses
 //   0x0000'7fff'7000  … left free: AddressSanitizer's shadow memory wants to start here
 //   0x2000'0000'0000  guest data: anonymous mappings, big files, brk heap, stack
+//   0x2e00'0000'0000  engine arenas (block table, exits, links, page records; sparse)
 //   0x3000'0000'0000  jump table (4 bytes per byte of guest code below 0x5000'0000, sparse; GS base)
-//   0x3100'0000'0000  engine arenas (block table, exits, links, page records; sparse)
+//
+// Nothing of ours lies behind the jump table: wild jumps of the guest look there, four bytes per byte of
+// address.
 //
 // Guest code and code cache below 2 GB keep things short and fast: a return address is `push imm32`, a
 // RIP-relative operand becomes a 32-bit absolute one, spill slots are absolute. Guest code elsewhere (a JIT
@@ -38,13 +41,13 @@ inline constexpr uint64_t kBrkEnd = 0x2100'0000'0000;    // ... 1 TB at most
 inline constexpr uint64_t kStackEnd = 0x2a00'0000'0000;  // initial stack ends here
 inline constexpr uint64_t kJumpTable = 0x3000'0000'0000;
 inline constexpr uint64_t kJumpTableSize = kDirectEnd * 4;
-inline constexpr uint64_t kArenas = 0x3100'0000'0000;
+inline constexpr uint64_t kArenas = 0x2e00'0000'0000;
 
 // What the guest may never get, whatever address it asks for.
 inline constexpr bool overlaps_engine(uint64_t start, uint64_t end) {
   auto hits = [&](uint64_t a, uint64_t b) { return start < b && a < end; };
   return hits(kCacheStart, kCacheStart + kCacheMax) || hits(kHotPage, kHotPage + kHotSize) ||
-         hits(kJumpTable, kArenas + 0x100'0000'0000);
+         hits(kArenas, kJumpTable + 0x100'0000'0000);
 }
 
 }  // namespace backstep::layout

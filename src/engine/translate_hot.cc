@@ -165,8 +165,9 @@ void emit_copy(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   uint8_t* at = e.p;
   e.bytes(code, in.disp_at);
   at[in.modrm_at] = static_cast<uint8_t>((in.modrm & 0x38) | scratch);
-  if (in.rex) at[in.rex_at] &= static_cast<uint8_t>(~1);                                 // REX.B off
-  if (in.encoding == 1 && in.opcode_at >= 3 && code[in.opcode_at - 3] == 0xc4) at[in.opcode_at - 2] |= 0x20;  // VEX.B (inverted)
+  if (in.rex) at[in.rex_at] &= static_cast<uint8_t>(~1);  // REX.B off
+  if (in.encoding == 1 && in.opcode_at >= 3 && code[in.opcode_at - 3] == 0xc4)
+    at[in.opcode_at - 2] |= 0x20;  // VEX.B (inverted)
   if (in.encoding == 2) at[in.opcode_at - 3] |= 0x20;
   e.bytes(code + in.disp_at + 4, in.length - in.disp_at - 4u);
   e.load(scratch, BACKSTEP_FIELD(spill_any));
@@ -260,7 +261,8 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
     }
     case Class::Loop: {
       if (in.addrsize) e.u8(0x67);
-      if (in.rep || in.repne) e.u8(in.rep ? 0xf3 : 0xf2);  // on AMD they override the condition of loope, loopne
+      if (in.rep || in.repne)
+        e.u8(in.rep ? 0xf3 : 0xf2);  // on AMD they override the condition of loope, loopne
       e.u8(in.opcode), e.u8(2);
       e.u8(0xeb);
       uint8_t* over = e.p;

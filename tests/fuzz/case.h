@@ -36,6 +36,7 @@ inline constexpr CodeArea kAreas[] = {
     {0x2200'0000'0000, false, kHighData},  // out of reach of 32-bit addresses: wide lookups, far operands
     {0x2200'0100'0000, true, kHighData},
     {0x4ff8'0000, false, kLowData},  // the last pages that the jump table covers
+    {0x5100'0000, false, kLowData},  // behind it, within reach of 32-bit immediates
     {0x9000'0000, false, kLowData},  // beyond it, and beyond what `push imm32` can say
 };
 inline constexpr unsigned kAreaCount = sizeof kAreas / sizeof kAreas[0];
@@ -96,7 +97,7 @@ struct Outcome {
   uint64_t address, error, trapno;
   uint64_t ticks;
   bool ticks_known;
-  bool all_vectors;     // ZMM16-31 are the guest's: ticks are not counted in one of them
+  bool all_vectors;            // ZMM16-31 are the guest's: ticks are not counted in one of them
   unsigned environments_size;  // translated only
   EnvironmentStore environments[kMaxEnvironments];
   unsigned trail_size;  // pcs at which ticks began, up to kMaxTrail

@@ -98,13 +98,14 @@ Address lost_word(const Case& c) {
   return last_instruction(n, z) && z.mnemonic == ZYDIS_MNEMONIC_CALL ? n.state.gpr[backstep::RSP] - 8 : 0;
 }
 
-// Not compared: instruction and data pointers and the last opcode in a stored x87 environment, MXCSR_MASK, and
-// the part of an FXSAVE area that the CPU need not write.
+// Not compared: instruction and data pointers and the last opcode in a stored x87 environment, MXCSR_MASK,
+// and the part of an FXSAVE area that the CPU need not write.
 void blank_environment(Memory& m, const EnvironmentStore& store) {
   struct Part {
     unsigned start, end;
   };
-  static constexpr Part kShort[] = {{6, 14}, {0, 0}}, kLong[] = {{12, 28}, {0, 0}}, kFxsave[] = {{6, 24}, {28, 32}};
+  static constexpr Part kShort[] = {{6, 14}, {0, 0}}, kLong[] = {{12, 28}, {0, 0}},
+                        kFxsave[] = {{6, 24}, {28, 32}};
   const Part(&parts)[2] = store.kind == EnvironmentStore::Short  ? kShort
                           : store.kind == EnvironmentStore::Long ? kLong
                                                                  : kFxsave;
@@ -153,6 +154,10 @@ bool comparable(const Case& c) {
   if (n.end == End::Fault && n.has_address && n.address >= 4096 &&
       backstep::layout::overlaps_engine(n.address - 4096, n.address + 4096))
     return false;
+  // ... and that word is code: lost for good.
+  Address lost = lost_word(c);
+  for (const CodeArea& area : kAreas)
+    if (lost && lost + 8 > area.start && lost < area.start + kAreaSize) return false;
   // The snippet set the trap flag (by a popf in a loop).
   if (n.state.rflags & 0x100) return false;
   // Somewhere in the page of the exit, where only the native process has code.

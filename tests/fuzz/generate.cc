@@ -409,7 +409,7 @@ void Generator::instruction(Item& item) {
 void Generator::make(Case& c, unsigned slot) {
   c.evex = evex_;
   for (;;) {
-    static constexpr unsigned kWeights[kAreaCount] = {42, 10, 20, 7, 9, 12};
+    static constexpr unsigned kWeights[kAreaCount] = {40, 10, 18, 7, 8, 7, 10};
     auto dice = random_.below(100);
     unsigned area = 0;
     while (dice >= kWeights[area]) dice -= kWeights[area++];

@@ -98,7 +98,7 @@ class Worker {
     char byte = 1;
     if (write(to_, &byte, 1) != 1) return "it is gone";
     pollfd p{from_, POLLIN, 0};
-    if (poll(&p, 1, 5'000) == 0) return "it hangs";
+    if (poll(&p, 1, 20'000) == 0) return "it hangs";
     if (read(from_, &byte, 1) == 1) return "";
     int status = 0;
     waitpid(pid_, &status, WNOWAIT);
@@ -346,11 +346,12 @@ int main(int argc, char** argv) {
     if (wrong >= keep_going) break;
   }
   std::cout << fmt::format(
-      "{} cases, {} random instructions of {} kinds, {} ended by a fault, {} by a system call; ticks counted in {}; {} "
+      "{} cases, {} random instructions of {} kinds, {} ended by a fault, {} by a system call; ticks counted "
+      "in {}; {} "
       "timeouts, "
       "{} not comparable, {} native processes lost, {} interruptions; {} mismatches\n",
-      totals.cases, totals.instructions, totals.kinds.size(), totals.faults, totals.syscalls, totals.stepped, totals.timeouts,
-      totals.skipped, session.native_deaths, session.shared->interruptions, wrong);
+      totals.cases, totals.instructions, totals.kinds.size(), totals.faults, totals.syscalls, totals.stepped,
+      totals.timeouts, totals.skipped, session.native_deaths, session.shared->interruptions, wrong);
   return wrong ? 1 : 0;
 }
 

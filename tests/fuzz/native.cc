@@ -30,7 +30,7 @@ namespace fuzz {
 namespace {
 
 constexpr uint64_t kTrapFlag = 0x100, kAlignmentCheck = 0x40000, kResumeFlag = 0x10000;
-constexpr Address kGuestEnd = 0x5000'0000'0000;  // nothing of the host lies below
+constexpr Address kGuestEnd = 0x5000'0000'0000;      // nothing of the host lies below
 constexpr unsigned kThisArchitecture = 0xc000'003e;  // AUDIT_ARCH_X86_64
 constexpr uint64_t kStepLimit = 5'000;
 

@@ -71,8 +71,10 @@ void bad_fetch(Outcome& out, Address address) {
   out.address = address;
 }
 
+const Case* running;
+
 // The host's instructions. True: go on.
-bool host_op(Outcome& out, const isa::Insn& insn) {
+bool host_op(Engine& engine, Outcome& out, const isa::Insn& insn) {
   Context& ctx = context();
   if (insn.cls == isa::Class::Bad) {
     for (const CodeArea& area : kAreas)
@@ -88,19 +90,28 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
     return false;
   }
   // Different on purpose (see skipped() in generate.cc); a snippet may come to one by chance.
-  if (insn.cls == isa::Class::Xsave || insn.cls == isa::Class::Xrstor ||
-      insn.cls == isa::Class::Segment) {
+  if (insn.cls == isa::Class::Xsave || insn.cls == isa::Class::Xrstor || insn.cls == isa::Class::Segment) {
     out.end = End::Skipped;
     return false;
   }
   Address address = 0;
-  engine::GuestAccess access{readable, writable};
+  engine::GuestAccess access{readable, [&](Address a, uint64_t n) {
+                               if (!writable(a, n)) return false;
+                               engine.prepare_write(a, a + n);
+                               return true;
+                             }};
   const bool environment = insn.cls == isa::Class::FpEnv;
-  if (environment && out.environments_size < kMaxEnvironments)
-    out.environments[out.environments_size++] = {insn.map == 1 ? EnvironmentStore::Fxsave
-                                                 : insn.opsize ? EnvironmentStore::Short
-                                                               : EnvironmentStore::Long,
-                                                 engine::effective_address(insn, ctx)};
+  if (environment) {
+    const Address at = engine::effective_address(insn, ctx);
+    if (out.environments_size == kMaxEnvironments || fetch(at)) {  // into code, of all places
+      out.end = End::Skipped;
+      return false;
+    }
+    out.environments[out.environments_size++] = {insn.map == 1                    ? EnvironmentStore::Fxsave
+                                                 : insn.opsize && !(insn.rex & 8) ? EnvironmentStore::Short
+                                                                                  : EnvironmentStore::Long,
+                                                 at};
+  }
   switch (engine::emulate(insn, ctx, xsave_layout().mask & 7, access, &address)) {
     case engine::Emulated::Done:
       return true;
@@ -109,7 +120,10 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
       return false;
     case engine::Emulated::GeneralProtection:
       fault(out, SIGSEGV, SI_KERNEL, 13);
-      // Far returns of other sizes or to other segments, by chance: what faults first there is the CPU's affair.
+      // Through the stack segment it would be SIGBUS; the emulation makes no difference there.
+      if (environment && running->native.trapno == 12) out.end = End::Skipped;
+      // Far returns of other sizes or to other segments, by chance: what faults first there is the CPU's
+      // affair.
       if (insn.cls == isa::Class::FarRet || (insn.cls == isa::Class::Iret && !(insn.rex & 8)))
         out.end = End::Skipped;
       return false;
@@ -117,8 +131,9 @@ bool host_op(Outcome& out, const isa::Insn& insn) {
       fault(out, SIGSEGV, SEGV_MAPERR, 14);
       out.has_address = true;
       out.address = address;
-      // Partly there: natively the first part may have been written.
-      if (environment && writable(address, 1)) out.end = End::Skipped;
+      // These touch more than a word; where they begin is the CPU's affair.
+      if (environment || insn.cls == isa::Class::FarRet || insn.cls == isa::Class::Iret)
+        out.end = End::Skipped;
       return false;
   }
   return false;
@@ -135,8 +150,6 @@ void start_interrupting() {
     for (uint64_t n = random.below(40'000); n > 0; n--) asm volatile("");
   _exit(0);
 }
-
-const Case* running;
 
 bool syscall_hot(Context& ctx) {
   if (running->syscalls != Syscalls::Hot) return false;
@@ -166,7 +179,9 @@ void run(Engine& engine, const Case& c, Outcome& out) {
   const bool checked = engine::bs_cache.check;
   const uint64_t limit_step = drive == Drive::Step ? 1 : c.limit_step;
   ctx.limit = checked ? c.start_tick + limit_step : ~0ull;
-  while (out.end == End::None) {
+  // A loop that natively takes no time may take a million steps or stops.
+  for (unsigned stops = 0; out.end == End::None; stops++) {
+    if (stops > 100'000) out.end = End::Skipped;
     Stop stop{};
     if (drive == Drive::Step) {
       ctx.limit = ctx.tick + 1;
@@ -185,7 +200,7 @@ void run(Engine& engine, const Case& c, Outcome& out) {
         fault(out, SIGSYS, 2 /*SYS_USER_DISPATCH*/, 0);
         break;
       case Stop::HostOp:
-        host_op(out, stop.insn);
+        host_op(engine, out, stop.insn);
         break;
       case Stop::TickStop:
         if (ctx.tick != ctx.limit) {
@@ -206,9 +221,9 @@ void run(Engine& engine, const Case& c, Outcome& out) {
         out.has_address =
             stop.fault.signo == SIGSEGV && (stop.fault.code == SEGV_MAPERR || stop.fault.code == SEGV_ACCERR);
         out.address = stop.fault.address;
-        // What the engine does not support is #UD there (far branches, near ones with an operand size prefix): a
-        // snippet may come to one by changing its code or in the middle of an instruction. Which instructions those
-        // are is for tests/unit/decode_test.cc.
+        // What the engine does not support is #UD there (far branches, near ones with an operand size
+        // prefix): a snippet may come to one by changing its code or in the middle of an instruction. Which
+        // instructions those are is for tests/unit/decode_test.cc.
         if (out.signo == SIGILL && readable(ctx.rip, 15) &&
             isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), 15).cls == isa::Class::Forbidden)
           out.end = End::Skipped;
@@ -261,11 +276,9 @@ void warm_up(Engine& engine) {
 
 }  // namespace
 
-void engine_process(Shared& shared, int in, int out, const EngineOptions& options, bool evex,
-                    Drive how) try {
+void engine_process(Shared& shared, int in, int out, const EngineOptions& options, bool evex, Drive how) try {
   map_memory();
-  engine::bs_hooks = {syscall_hot, [](Context&, const isa::Insn&) { return false; },
-                      on_signal};
+  engine::bs_hooks = {syscall_hot, [](Context&, const isa::Insn&) { return false; }, on_signal};
   Engine engine(options, fetch);
   if (evex) warm_up(engine);
   drive = how;
