@@ -80,8 +80,8 @@ class Recorder final : public guest::Placer {
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
-  int stderr_ = -1;                                 // our copy of it; -1: it was closed
-  bool detached_ = false;                           // a forked child: runs on, unrecorded
+  int stderr_ = -1;                                           // our copy of it; -1: it was closed
+  bool detached_ = false;                                     // a forked child: runs on, unrecorded
   int64_t started_ns_ = 0;
 };
 

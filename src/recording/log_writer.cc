@@ -40,7 +40,8 @@ int move_fd_high(int fd) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   long top = static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
-  // Above the program's own limit, if the hard limit has room: a descriptor stays when the limit goes down again.
+  // Above the program's own limit, if the hard limit has room: a descriptor stays when the limit goes down
+  // again.
   rlimit raised = limit;
   raised.rlim_cur = std::min<rlim_t>(limit.rlim_max, limit.rlim_cur + 64);
   if (raised.rlim_cur > limit.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
