@@ -22,6 +22,8 @@ inline constexpr uint64_t kPadsSize = 256;
 // table; the fault handler recognises it by these bytes.
 inline constexpr uint8_t kLookup[12] = {0x65, 0x46, 0x8b, 0x1c, 0x9d, 0, 0, 0, 0, 0x41, 0xff, 0xe3};
 
+inline constexpr uint32_t kJumpSize = 5;  // jmp rel32
+
 // What stands before a copied instruction with a gs: prefix: r11 spilled, the guest's GS base loaded through
 // it.
 inline constexpr uint32_t kGsPrologue = 29;

@@ -27,13 +27,20 @@ void unprotect(PageCode& page) {
 
 // A dead block may still be entered in three ways: by links (sent back to stubs here), by landings (the
 // page's jump table entries are cleared by the caller) and by the code before it falling into it (its first
-// bytes become a jump; translate() never lays a successor behind a block shorter than that).
+// bytes become a jump; translate() makes no block shorter than that). A link out of a dead block may lie in
+// these bytes: it must be left alone.
+bool under_jump(uint32_t patch) {
+  uint32_t id = block_at(patch);
+  return id && kBlocks[id].dead && patch < kBlocks[id].cache + kJumpSize;
+}
+
 void kill(uint32_t id) {
   Block& b = kBlocks[id];
   if (b.dead) return;
   b.dead = 1;
   bs_cache.stats.invalidated++;
   for (uint32_t l = b.links; l; l = kLinks[l].next) {
+    if (under_jump(kLinks[l].patch)) continue;
     uint32_t stub = new_exit_stub({kLinks[l].target, kLinks[l].patch, ExitKind::Branch, 0, 0});
     patch_relative(kLinks[l].patch, stub);
   }

@@ -229,6 +229,13 @@ void emit_gs(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   e.load(R11, BACKSTEP_FIELD(spill_r11));
 }
 
+// ud2, to the size of a jump: invalidating a block puts one over its start.
+void emit_undefined(Emitter& e) {
+  static constexpr uint8_t kUndefined[] = {0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b};
+  static_assert(sizeof kUndefined >= kJumpSize);
+  e.raw(kUndefined);
+}
+
 // Translates one instruction. Returns true when the block ends with it.
 bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address pc) {
   Emitter& e = b.e;
@@ -321,10 +328,10 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       return false;
     case Class::Trap:
       e.bytes(code, in.length);
-      e.u8(0x0f), e.u8(0x0b);  // should one ever not fault (rdpmc, I/O where the kernel allows it)
+      emit_undefined(e);  // should one ever not fault (rdpmc, I/O where the kernel allows it)
       return true;
     case Class::Forbidden:
-      e.u8(0x0f), e.u8(0x0b);
+      emit_undefined(e);
       return true;
     case Class::FarRet:
     case Class::Iret:

@@ -40,8 +40,8 @@ inline constexpr CodeArea kAreas[] = {
     {0x9000'0000, false, kLowData},  // beyond it, and beyond what `push imm32` can say
 };
 inline constexpr unsigned kAreaCount = sizeof kAreas / sizeof kAreas[0];
-inline constexpr Address kExit =
-    0x1800'0000;  // a snippet ends by jumping here; nothing executable in the engine
+// A snippet ends by jumping here; nothing executable in the engine.
+inline constexpr Address kExit = 0x1800'0000;
 
 struct Memory {
   unsigned char low[0x2000];
@@ -178,6 +178,8 @@ void map_memory();
 // Lays down the code of a batch, int3 around it.
 void put_code(const Shared& shared);
 void put_code(const Case& c);
+// What put_code(c) writes: the case's slot, in writable areas a page on each side as well.
+Piece neighbourhood(const Case& c);
 void set_memory(const Memory& m);
 // Data segment selectors mean nothing in 64-bit code, but a snippet can change and store them.
 inline void reset_segments() {

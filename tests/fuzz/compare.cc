@@ -161,7 +161,7 @@ bool comparable(const Case& c) {
   // The snippet set the trap flag (by a popf in a loop).
   if (n.state.rflags & 0x100) return false;
   // Somewhere in the page of the exit, where only the native process has code.
-  if (n.end == End::Fault && n.state.rip >= kExit && n.state.rip <= kExit + 4096) return false;
+  if (n.end == End::Fault && n.state.rip >= kExit && n.state.rip < kExit + 8192) return false;
   return true;
 }
 

@@ -156,6 +156,16 @@ bool Generator::acceptable(const uint8_t* code, size_t size, ZydisDecodedInstruc
   if (skipped(*z, code)) return false;
   // A repeated store that comes to overwrite itself: natively it goes on or not depending on interrupts.
   if (area_->writable && z->meta.category == ZYDIS_CATEGORY_STRINGOP) return false;
+  // The kernel does these for the program (UMIP) and does not get on with pages that the engine watches.
+  if (area_->writable && (z->mnemonic == ZYDIS_MNEMONIC_SGDT || z->mnemonic == ZYDIS_MNEMONIC_SIDT ||
+                          z->mnemonic == ZYDIS_MNEMONIC_SLDT || z->mnemonic == ZYDIS_MNEMONIC_SMSW ||
+                          z->mnemonic == ZYDIS_MNEMONIC_STR))
+    return false;
+  // esp as an operand of an EVEX instruction with the (meaningless) X bit: Zen 4 reads it without the pushes
+  // and calls that its stack engine has not written back yet.
+  if (z->encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX && z->raw.modrm.mod == 3 && z->raw.modrm.rm == 4 &&
+      z->raw.evex.B && !z->raw.evex.X)  // the bits as they are, inverted
+    return false;
   const Fate& fate = fates_[static_cast<uint32_t>(z->mnemonic) * 8 + static_cast<uint32_t>(z->encoding)];
   if (fate.seen >= 12 && fate.died * 100 >= fate.seen * 92 && random_.below(50) != 0) return false;
   return true;

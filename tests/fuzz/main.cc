@@ -1,12 +1,13 @@
 // fuzz_instructions: random instructions natively and translated, final states compared.
 //
-//   fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... [--regressions FILE] [--case
-//   LINE]
+//   fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... [--keep-going N]
+//                     [--regressions FILE] [--case LINE]
 //
 // Without --seed: a fixed list and one from the clock, which is printed. Without --mode: all modes, one after
 // the other. A mode is a way in which the engine works (options.h) and whether AVX-512 is used; the latter
 // makes the engine count in memory for good, so each mode has processes of its own. Ends with 1 at the first
-// mismatch, with the smallest form of the case that still shows it, as a line for regressions.txt.
+// mismatch (or after N), with the smallest form of the case that still shows it, as a line for
+// regressions.txt.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/auxv.h>
@@ -21,7 +22,9 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -42,31 +45,42 @@ struct Mode {
   Drive drive = Drive::Run;
 };
 
-std::vector<Mode> all_modes() {
-  using Counter = EngineOptions::Counter;
-  EngineOptions plain, memory, tiny, single, unlinked, checked, worst;
-  memory.counter = Counter::Memory;
-  tiny.cache_size = 64 << 10;
-  single.max_block = 1;
-  unlinked.links = false;
-  checked.check_ticks = true;
-  worst.cache_size = 64 << 10, worst.max_block = 2, worst.links = false, worst.counter = Counter::Memory;
-  worst.check_ticks = true;
-  return {{"plain", false, plain, Drive::Run},
-          {"evex", true, plain, Drive::Run},
-          {"memory", false, memory, Drive::Run},
-          {"checked", false, checked, Drive::Run},
-          {"single", false, single, Drive::Run},
-          {"unlinked", false, unlinked, Drive::Run},
-          {"tiny", false, tiny, Drive::Run},
-          {"worst", false, worst, Drive::Run},
-          {"stepped", false, checked, Drive::Step},
-          {"interrupted", false, plain, Drive::Interrupt},
-          {"evex-checked", true, checked, Drive::Run},
-          {"evex-single", true, single, Drive::Run},
-          {"evex-stepped", true, checked, Drive::Step},
-          {"evex-interrupted", true, plain, Drive::Interrupt}};
+// A mode's name is a list of words. Nothing of this may change what a snippet does.
+std::optional<Mode> parse_mode(const std::string& name) {
+  Mode mode{name, false, {}, Drive::Run};
+  std::istringstream words(name);
+  for (std::string word; std::getline(words, word, '+');) {
+    if (word == "evex")
+      mode.evex = true;  // AVX-512 instructions, too
+    else if (word == "memory")
+      mode.options.counter = EngineOptions::Counter::Memory;  // count ticks in memory
+    else if (word == "tiny")
+      mode.options.cache_size = 64 << 10;  // flushes all the time
+    else if (word == "single")
+      mode.options.max_block = 1;
+    else if (word == "double")
+      mode.options.max_block = 2;
+    else if (word == "unlinked")
+      mode.options.links = false;
+    else if (word == "checked")
+      mode.options.check_ticks = true;  // stops every few ticks
+    else if (word == "stepped")
+      mode.drive = Drive::Step, mode.options.check_ticks = true;
+    else if (word == "interrupted")
+      mode.drive = Drive::Interrupt;
+    else if (word != "plain")
+      return std::nullopt;
+  }
+  return mode;
 }
+
+constexpr const char* kModes[] = {"plain",        "evex",
+                                  "memory",       "checked",
+                                  "single",       "unlinked",
+                                  "tiny",         "tiny+double+unlinked+memory+checked",
+                                  "stepped",      "interrupted",
+                                  "evex+checked", "evex+single",
+                                  "evex+stepped", "evex+interrupted"};
 
 // A child process that works on batches.
 class Worker {
@@ -282,8 +296,9 @@ int main(int argc, char** argv) {
     if (i + 1 == argc) {
       std::cerr << "usage: fuzz_instructions [--seconds N] [--count N] [--seed S]... [--mode NAME]... "
                    "[--keep-going N]\n"
-                   "                         [--regressions FILE] [--case LINE]\nmodes:";
-      for (const Mode& m : all_modes()) std::cerr << " " << m.name;
+                   "                         [--regressions FILE] [--case LINE]\nmodes (words can be "
+                   "combined by +):";
+      for (const char* mode : kModes) std::cerr << " " << mode;
       std::cerr << "\n";
       return 2;
     }
@@ -314,11 +329,15 @@ int main(int argc, char** argv) {
     return 77;
   }
   bool avx512 = xsave_layout().hi16 != 0;
+  if (names.empty()) names.assign(std::begin(kModes), std::end(kModes));
   std::vector<Mode> modes;
-  for (const Mode& m : all_modes()) {
-    bool wanted = names.empty();
-    for (const std::string& name : names) wanted |= name == m.name;
-    if (wanted && (avx512 || !m.evex)) modes.push_back(m);
+  for (const std::string& name : names) {
+    std::optional<Mode> mode = parse_mode(name);
+    if (!mode) {
+      std::cerr << "fuzz_instructions: unknown mode " << name << "\n";
+      return 2;
+    }
+    if (avx512 || !mode->evex) modes.push_back(*mode);
   }
   bool only_lines = !lines.empty() && seeds.empty() && argc == 3;
   if (seeds.empty())

@@ -2,6 +2,7 @@
 #include <cpuid.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -289,20 +290,31 @@ void map_memory() {
     map(area.start, kAreaSize);
     std::memset(reinterpret_cast<void*>(area.start), 0xcc, kAreaSize);
   }
-  // What lies at kExit leaves a native snippet without touching anything. The engine process only reads it.
-  map(kExit, 4096);
+  // What lies at kExit leaves a native snippet without touching anything; the pointer is on the next page,
+  // which is not executable. The engine process only reads them.
+  map(kExit, 8192);
   auto* exit = reinterpret_cast<unsigned char*>(kExit);
   std::memset(exit, 0xcc, 4096);
-  const unsigned char jump[] = {0xff, 0x25, 10, 0, 0, 0};  // jmp [rip+10], an aligned pointer
+  const unsigned char jump[] = {0xff, 0x25, 0xfa, 0x0f, 0, 0};  // jmp [rip+0xffa]
   std::memcpy(exit, jump, sizeof jump);
   void (*const target)() = fuzz_exit;
-  std::memcpy(exit + 16, &target, 8);
-  mprotect(exit, 4096, PROT_READ);
+  std::memcpy(exit + 4096, &target, 8);
+  mprotect(exit, 8192, PROT_READ);
   for (const Piece& piece : kPieces) map(piece.start, piece.size);
 }
 
+Piece neighbourhood(const Case& c) {
+  const Address slot = c.at & ~(kSlotSize - 1);
+  if (!kAreas[c.area].writable) return {slot, 0, kSlotSize};
+  // A page on each side, which the snippet may have changed, too.
+  const Address start = std::max(slot - 4096, kAreas[c.area].start);
+  const Address end = std::min(slot + kSlotSize + 4096, kAreas[c.area].start + kAreaSize);
+  return {start, 0, end - start};
+}
+
 void put_code(const Case& c) {
-  std::memset(reinterpret_cast<void*>(c.at & ~(kSlotSize - 1)), 0xcc, kSlotSize);
+  const Piece piece = neighbourhood(c);
+  std::memset(reinterpret_cast<void*>(piece.start), 0xcc, piece.size);
   std::memcpy(reinterpret_cast<void*>(c.at), c.code, c.size);
 }
 
@@ -310,7 +322,8 @@ void put_code(const Shared& shared) {
   static bool dirty[kAreaCount][kBatch];
   for (unsigned a = 0; a < kAreaCount; a++)
     for (unsigned i = 0; i < kBatch; i++) {
-      if (dirty[a][i]) std::memset(reinterpret_cast<void*>(kAreas[a].start + i * kSlotSize), 0xcc, kSlotSize);
+      if (dirty[a][i] || kAreas[a].writable)
+        std::memset(reinterpret_cast<void*>(kAreas[a].start + i * kSlotSize), 0xcc, kSlotSize);
       dirty[a][i] = false;
     }
   for (unsigned i = 0; i < shared.count; i++) {

@@ -103,7 +103,9 @@ bool host_op(Engine& engine, Outcome& out, const isa::Insn& insn) {
   const bool environment = insn.cls == isa::Class::FpEnv;
   if (environment) {
     const Address at = engine::effective_address(insn, ctx);
-    if (out.environments_size == kMaxEnvironments || fetch(at)) {  // into code, of all places
+    constexpr uint64_t kAlignmentCheck = 0x40000;  // not emulated
+    if (out.environments_size == kMaxEnvironments || (ctx.rflags & kAlignmentCheck) ||
+        fetch(at)) {  // into code, of all places
       out.end = End::Skipped;
       return false;
     }
@@ -299,9 +301,9 @@ void engine_process(Shared& shared, int in, int out, const EngineOptions& option
       if (!comparable(c)) continue;
       set_memory(c.memory);
       if (kAreas[c.area].writable) {  // an earlier case may have written here
-        const Address slot = c.at & ~(kSlotSize - 1);
-        engine.prepare_write(slot, slot + kSlotSize);
-        engine.forget(slot, slot + kSlotSize);
+        const Piece piece = neighbourhood(c);
+        engine.prepare_write(piece.start, piece.start + piece.size);
+        engine.forget(piece.start, piece.start + piece.size);
         put_code(c);
       }
       run(engine, c, c.translated);
