@@ -133,7 +133,7 @@ ElfImage read_elf(ProgramFile file) {
   ElfImage image{.file = std::move(file), .header = {}, .segments = {}, .interpreter = {}};
   const std::string& role = image.file.role();
   auto head = image.file.read(0, sizeof image.header);
-  if (head.size() < SELFMAG || memcmp(head.data(), ELFMAG, SELFMAG))
+  if (head.size() < SELFMAG || memcmp(head.data(), ELFMAG, SELFMAG) != 0)
     refuse(role, "it is neither an ELF program nor a script with a usable #! line", ENOEXEC);
   if (head.size() < sizeof image.header) refuse(role, "malformed ELF header (file too short)", ENOEXEC);
   memcpy(&image.header, head.data(), sizeof image.header);
