@@ -178,8 +178,9 @@ void map_memory();
 // Lays down the code of a batch, int3 around it.
 void put_code(const Shared& shared);
 void put_code(const Case& c);
-// What put_code(c) writes: the case's slot, in writable areas a page on each side as well.
-Piece neighbourhood(const Case& c);
+// What put_code(c) fills with int3 first: the case's slot, or the whole of a writable area, since the snippet
+// may have written anywhere in it.
+Piece cleared_by(const Case& c);
 void set_memory(const Memory& m);
 // Data segment selectors mean nothing in 64-bit code, but a snippet can change and store them.
 inline void reset_segments() {

@@ -27,6 +27,7 @@ bool skipped(const ZydisDecodedInstruction& z, const uint8_t* code) {
     case ZYDIS_MNEMONIC_RDSEED:
     case ZYDIS_MNEMONIC_RDPID:
     case ZYDIS_MNEMONIC_RDPMC:
+    case ZYDIS_MNEMONIC_LSL:  // of selector 0x7b: the number of the CPU
     case ZYDIS_MNEMONIC_RDPRU:
     case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_XGETBV:

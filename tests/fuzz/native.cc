@@ -151,7 +151,10 @@ void on_step(ucontext_t* uc) {
         if (pc == upcoming.target && upcoming.target <= upcoming.pc) tick(pc);
         break;
       case Upcoming::Pushf:
-        if (in_stack(rsp)) *reinterpret_cast<uint64_t*>(rsp) &= ~kTrapFlag;
+        if (in_stack(rsp))
+          *reinterpret_cast<uint64_t*>(rsp) &= ~kTrapFlag;
+        else
+          outcome->ticks_known = false;
         break;
       case Upcoming::Lost:
         outcome->ticks_known = false;

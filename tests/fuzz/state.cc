@@ -2,7 +2,6 @@
 #include <cpuid.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -303,17 +302,13 @@ void map_memory() {
   for (const Piece& piece : kPieces) map(piece.start, piece.size);
 }
 
-Piece neighbourhood(const Case& c) {
-  const Address slot = c.at & ~(kSlotSize - 1);
-  if (!kAreas[c.area].writable) return {slot, 0, kSlotSize};
-  // A page on each side, which the snippet may have changed, too.
-  const Address start = std::max(slot - 4096, kAreas[c.area].start);
-  const Address end = std::min(slot + kSlotSize + 4096, kAreas[c.area].start + kAreaSize);
-  return {start, 0, end - start};
+Piece cleared_by(const Case& c) {
+  if (kAreas[c.area].writable) return {kAreas[c.area].start, 0, kAreaSize};
+  return {c.at & ~(kSlotSize - 1), 0, kSlotSize};
 }
 
 void put_code(const Case& c) {
-  const Piece piece = neighbourhood(c);
+  const Piece piece = cleared_by(c);
   std::memset(reinterpret_cast<void*>(piece.start), 0xcc, piece.size);
   std::memcpy(reinterpret_cast<void*>(c.at), c.code, c.size);
 }

@@ -301,7 +301,7 @@ void engine_process(Shared& shared, int in, int out, const EngineOptions& option
       if (!comparable(c)) continue;
       set_memory(c.memory);
       if (kAreas[c.area].writable) {  // an earlier case may have written here
-        const Piece piece = neighbourhood(c);
+        const Piece piece = cleared_by(c);
         engine.prepare_write(piece.start, piece.start + piece.size);
         engine.forget(piece.start, piece.start + piece.size);
         put_code(c);
