@@ -39,6 +39,16 @@ bool bs_guarded_copy(void* to, const void* from, unsigned long n);
 void bs_guarded_insn();
 void bs_guarded_fail();
 
+// A system call that a signal handler can call off (-EINTR) by moving rip from the window to
+// bs_call_interrupted.
+long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt);
+void bs_call_window();
+void bs_call_end();
+void bs_call_interrupted();
+// clone(2) of a kernel thread that runs `body`, which must not return.
+long bs_start_thread(unsigned long flags, void* stack, int* parent_tid, uint32_t* child_tid,
+                     void (*body)(void*), void* argument);
+
 // Hot handlers: return the cache address to continue at, with Context::rip the guest address that it stands
 // for; 0: go to the host.
 uint64_t bs_hot_branch();
