@@ -266,7 +266,7 @@ bool record_syscall_hot(Context& ctx) {
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (has_unknown_argument(row, ctx)) return false;
-  if (s.threads && concerns_threads(row, nr, ctx)) return false;
+  if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))
     return false;  // getdents64

@@ -45,6 +45,7 @@ struct HotState {
 
   // More than one thread has been started: calls that may block or that ask who is calling need a look.
   bool threads;
+  bool chaos;                  // chaos mode: calls that move bytes are not made as asked
   volatile bool turn_request;  // something happened that may pass the turn on
   // Timers that the guest directed at one of its threads: index, overrun.
   struct {

@@ -134,6 +134,10 @@ void Recorder::start_threads() {
   if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer_) != 0)
     throw Error("cannot make a timer for thread switches: " + errno_text(errno));
   armed_ = 0;
+  if (chaos_.on()) {
+    process_.engine().set_check(true);
+    context().limit = context().tick + chaos_.budget();
+  }
 }
 
 void Recorder::end_threads() {
@@ -158,6 +162,50 @@ void Recorder::arm_timer() {
   syscall(SYS_timer_settime, timer_, TIMER_ABSTIME, &spec, nullptr);
 }
 
+// Whose turn it is: first come, first served; in chaos mode anybody's, and some are held back for a while.
+size_t Recorder::choose_next() {
+  if (!chaos_.on()) return 0;
+  const int64_t now = monotonic_ns();
+  constexpr uint64_t kDelay = 5'000'000;
+  std::vector<size_t> fit;
+  for (size_t i = 0; i < turns_.ready().size(); i++) {
+    Task& task = *turns_.ready()[i];
+    if (task.delayed_until == 0)
+      task.delayed_until = chaos_.one_in(8) ? now + static_cast<int64_t>(chaos_.below(kDelay)) : now;
+    if (task.delayed_until <= now) fit.push_back(i);
+  }
+  return fit.empty() ? chaos_.below(turns_.ready().size()) : fit[chaos_.below(fit.size())];
+}
+
+// Streams may give and take less than asked for; pipes take up to PIPE_BUF bytes at once, though.
+uint64_t Recorder::fewer(uint64_t nr, const uint64_t args[6]) {
+  if (!chaos_.on() || args[2] < 2 ||
+      !(nr == SYS_read || nr == SYS_write || nr == SYS_recvfrom || nr == SYS_sendto) || !chaos_.one_in(4))
+    return args[2];
+  const bool writes = nr == SYS_write || nr == SYS_sendto;
+  if (writes && args[2] <= PIPE_BUF) return args[2];
+  struct stat st {};
+  if (fstat(static_cast<int>(args[0]), &st) != 0) return args[2];
+  if (S_ISSOCK(st.st_mode)) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    const uint64_t flags = nr == SYS_recvfrom || nr == SYS_sendto ? args[3] : 0;
+    if (getsockopt(static_cast<int>(args[0]), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        type != SOCK_STREAM || (flags & (MSG_WAITALL | MSG_PEEK | MSG_TRUNC)))
+      return args[2];
+  } else if (!S_ISFIFO(st.st_mode) || (fcntl(static_cast<int>(args[0]), F_GETFL) & O_DIRECT)) {
+    return args[2];
+  }
+  return writes ? PIPE_BUF + chaos_.below(args[2] - PIPE_BUF) : 1 + chaos_.below(args[2] - 1);
+}
+
+// A program with a handler that does not restart calls must expect EINTR from each that waits.
+bool Recorder::may_be_interrupted() const {
+  constexpr uint64_t kRestart = 0x1000'0000;
+  return std::any_of(std::begin(process_.actions), std::end(process_.actions),
+                     [](const KernelSigaction& a) { return a.handler > 1 && !(a.flags & kRestart); });
+}
+
 // The current thread cannot go on, or should not. The next one that is ready gets the turn; that may be the
 // same one again, if its wait is over before anybody else is ready.
 void Recorder::pass_turn(TurnReason reason) {
@@ -171,7 +219,9 @@ void Recorder::pass_turn(TurnReason reason) {
     turns_.collect();
     route_signals();
   }
-  Task& next = turns_.take_ready();
+  Task& next = turns_.take_ready(choose_next());
+  next.delayed_until = 0;
+  if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
     log_.reserve(4096);
     recording::Appender& log = log_.appender();
@@ -618,6 +668,7 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
       if (!read_guest(addr, &word)) return done(-EFAULT);
       if (word != value) return done(-EAGAIN);
       if (signal_waits(turns_.current())) return done(-EINTR);
+      if (chaos_.one_in(50)) return done(0);  // nobody may rely on a wake-up having a reason
       turns_.wait_futex(turns_.current(), addr, bitset, deadline);
       return blocked(SYS_futex, args);
     }
@@ -800,6 +851,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
     drop_waiting_mask(nr, task.scratch.args());
     route_signals();
   }
+  task.scratch.args()[2] = args[2] == task.scratch.args()[2] ? fewer(nr, args) : task.scratch.args()[2];
   read_counts(row, nr, args, task.counts);
   task.scratched = true;
   if (!task.body) {
@@ -808,7 +860,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   }
   begin_call(*task.body, nr, task.scratch.args());
   turns_.wait(task, Task::Wait::Call, kNever, 0);
-  if (signal_waits(task)) turns_.interrupt(task);
+  if (signal_waits(task) || (chaos_.one_in(20) && may_be_interrupted())) turns_.interrupt(task);
   return blocked(nr, args);
 }
 

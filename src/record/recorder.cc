@@ -54,7 +54,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       store_(library.store()),
       manifest_(recording::describe_start(options.command)),
       process_(options.engine),
-      log_(recording_.log_path(), 1) {
+      log_(recording_.log_path(), 1),
+      chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
@@ -64,6 +65,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   s.cpu = *level;
   if (*level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
+  s.chaos = chaos_.on();
+  manifest_.chaos = options.chaos;
   s.next_checksum = options.check_deep ? 0 : ~0ull;
   for (int& fd : s.our_fds) fd = -1;
   s.our_fds[0] = log_.fd();
@@ -155,32 +158,51 @@ void Recorder::run() {
   for (int signo = 1; signo <= kSignals; signo++)
     if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
   set_real_mask();
-  Context& ctx = context();
   for (;;) {
-    engine::Stop stop = process_.engine().run();
-    switch (stop.kind) {
-      case engine::Stop::Syscall:
-        on_syscall();
-        break;
-      case engine::Stop::HostOp:
-        on_host_op(stop.insn);
-        break;
-      case engine::Stop::Fault:
-        on_fault(stop.fault);
-        break;
-      case engine::Stop::BadFetch:
-        on_fault(process_.bad_fetch(ctx.rip));
-        break;
-      case engine::Stop::Signal:
-        if (!stop.fault.exact) die(stop.fault.signo, 0, true);
-        deliver_pending(0, 0);
-        break;
-      case engine::Stop::TickStop:
-        ctx.limit = ~0ull;
-        break;
-    }
+    react(process_.engine().run());
     if (bs_record.turn_request) preempt();
   }
+}
+
+void Recorder::react(const engine::Stop& stop) {
+  switch (stop.kind) {
+    case engine::Stop::Syscall:
+      on_syscall();
+      break;
+    case engine::Stop::HostOp:
+      on_host_op(stop.insn);
+      break;
+    case engine::Stop::Fault:
+      on_fault(stop.fault);
+      break;
+    case engine::Stop::BadFetch:
+      on_fault(process_.bad_fetch(context().rip));
+      break;
+    case engine::Stop::Signal:
+      if (!stop.fault.exact) die(stop.fault.signo, 0, true);
+      deliver_pending(0, 0);
+      break;
+    case engine::Stop::TickStop:
+      end_budget();
+      break;
+  }
+}
+
+// Chaos: the budget is used up. A turn that could pass only at counted branches would never come between two
+// instructions that follow each other, which is where races hide: go on for a few instructions.
+void Recorder::end_budget() {
+  Context& ctx = context();
+  constexpr uint64_t kMostSteps = 12;
+  for (uint64_t steps = chaos_.on() && bs_record.threads ? chaos_.below(kMostSteps) : 0; steps > 0; steps--) {
+    ctx.limit = ctx.tick + 1;
+    if (auto stop = process_.engine().step(); stop && stop->kind != engine::Stop::TickStop) {
+      ctx.limit = ctx.tick + 1 + chaos_.budget();
+      return react(*stop);
+    }
+  }
+  ctx.limit = chaos_.on() ? ctx.tick + 1 + chaos_.budget() : ~0ull;
+  yielded_ = bs_record.threads;
+  if (yielded_) bs_record.turn_request = true;
 }
 
 void Recorder::on_syscall() {
@@ -429,9 +451,10 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
     say(e.what());
   }
   auto& end = *manifest_.end;
-  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}",
+  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+                  recording_.dir(), manifest_.chaos ? fmt::format(" (chaos seed {})", *manifest_.chaos) : "",
+                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::say(const std::string& text) const {

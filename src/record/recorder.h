@@ -8,6 +8,7 @@
 #include "guest/image.h"
 #include "guest/process.h"
 #include "guest/syscall_table.h"
+#include "record/chaos.h"
 #include "record/record.h"
 #include "record/record_hot.h"
 #include "record/turns.h"
@@ -33,6 +34,8 @@ class Recorder final : public guest::Placer {
 
  private:
   // recorder.cc
+  void react(const engine::Stop& stop);
+  void end_budget();
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
@@ -81,6 +84,10 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
+  size_t choose_next();
+  // Chaos: how many of `count` bytes to ask for.
+  uint64_t fewer(uint64_t nr, const uint64_t args[6]);
+  bool may_be_interrupted() const;
   bool signal_waits(Task& task);
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
@@ -124,6 +131,7 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
 
   Turns turns_;
+  Chaos chaos_;
   int64_t armed_ = 0;     // when the timer fires that asks for a turn; 0: not armed
   int timer_ = -1;        // that timer; -1: none yet
   bool yielded_ = false;  // sched_yield: the turn goes to the next thread

@@ -43,6 +43,7 @@ struct Task {
   int64_t timeout_result = 0;  // what it means when that passes
 
   std::vector<siginfo_t> signals;  // sent to this thread and not delivered yet, oldest first
+  int64_t delayed_until = 0;       // chaos: not before this; 0: not decided
   int64_t cpu_ns = 0;              // time with the turn, without the current one
 };
 
@@ -62,6 +63,7 @@ class Turns {
   bool anyone_ready() const { return !ready_.empty(); }
   size_t ready_count() const { return ready_.size(); }
   void make_ready(Task& task, bool first = false);
+  const std::deque<Task*>& ready() const { return ready_; }
   Task& take_ready(size_t index = 0);
   void set_current(Task& task, int64_t now);
   int64_t turn_started() const { return turn_started_; }
