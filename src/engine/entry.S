@@ -302,6 +302,18 @@ bs_guarded_fail:
 	ret
 	.size bs_guarded_copy, . - bs_guarded_copy
 
+# bool bs_guarded_pair(void* to, uint64_t a, uint64_t b): likewise for two words, without the start-up of rep movsb.
+	.globl bs_guarded_pair
+	.type bs_guarded_pair, @function
+bs_guarded_pair:
+	movq %rsi, (%rdi)
+	movq %rdx, 8(%rdi)
+	.globl bs_guarded_pair_end
+bs_guarded_pair_end:
+	movl $1, %eax
+	ret
+	.size bs_guarded_pair, . - bs_guarded_pair
+
 # long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt): a system call that a signal handler can
 # call off, without the usual gap between looking and sleeping: a handler that interrupts in [bs_call_window,
 # bs_call_end) moves us to bs_call_interrupted.

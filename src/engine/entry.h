@@ -36,6 +36,8 @@ void bs_exit_syscall();  // rcx: next pc, r11: where to continue
 
 // Copies memory that may not be there; false then (part may have been copied). Usable in both worlds.
 bool bs_guarded_copy(void* to, const void* from, unsigned long n);
+bool bs_guarded_pair(void* to, uint64_t a, uint64_t b);  // 16 bytes
+void bs_guarded_pair_end();
 void bs_guarded_insn();
 void bs_guarded_fail();
 
