@@ -341,8 +341,13 @@ void Recorder::send_to(Task& task, const siginfo_t& info) {
     read_guest(task.args[0], &set);
     wanted |= set >> (info.si_signo - 1) & 1;
   }
-  if (wanted && &task != &turns_.current()) turns_.interrupt(task);
-  if (wanted && &task == &turns_.current() && task.thread->in_call) turns_.interrupt(task);
+  if (!wanted) return;
+  if (&task != &turns_.current()) {
+    // It gets the turn soon: a signal is urgent.
+    yielded_ = true;
+    bs_record.turn_request = true;
+  }
+  if (&task != &turns_.current() || task.thread->in_call) turns_.interrupt(task);
 }
 
 // Signals to the process go to a thread that does not block them: the first one if it can be, as in the
@@ -562,14 +567,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
 Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& result) {
   const Syscall& row = syscall_row(SYS_futex);
   const auto command = args[1] & FUTEX_CMD_MASK;
-  const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
-                     command == FUTEX_LOCK_PI2;
-  if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
-      command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI || command == FUTEX_CMP_REQUEUE_PI) {
-    note_once("a priority-inheriting lock in shared memory was answered with ENOSYS");
-    log_call(row, SYS_futex, args, result = -ENOSYS, false);
-    return Begun::Done;
-  }
+  const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
   if (!waits) {
     uint32_t before = 0, after = 0;
     if (command == FUTEX_WAKE_OP) read_guest(args[4], &before);
@@ -648,8 +646,14 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     return Begun::Done;
   };
   if (addr % 4) return done(-EINVAL);
-  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED))
-    return futex_in_kernel(args, result);
+  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep ourselves.
+  const bool pi = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
+                  command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI ||
+                  command == FUTEX_CMP_REQUEUE_PI;
+  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED)) {
+    if (!pi) return futex_in_kernel(args, result);
+    note_once("a priority-inheriting lock in shared memory: waiters in other processes are not woken");
+  }
   int64_t deadline = kNever;
   const bool timed = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
                      command == FUTEX_LOCK_PI2;
@@ -686,7 +690,7 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
       }
       const int woken = turns_.wake(addr, count, ~0u);
       const int moved = turns_.requeue(addr, addr2, count2);
-      return done(command == FUTEX_REQUEUE ? woken : woken + moved);
+      return done(woken + moved);
     }
     case FUTEX_WAKE_OP: {
       const auto code = static_cast<uint32_t>(args[5]);
