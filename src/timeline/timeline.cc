@@ -393,6 +393,7 @@ Arrival Timeline::step_back(int tid) {
 
 Arrival Timeline::go_to(const Position& target) {
   end_diversion();
+  attention.stop_asked = false;
   Arrival arrival;
   auto checkpoint = nearest_before(target, true);
   if (checkpoint == checkpoints_.end()) checkpoint = checkpoints_.begin();
