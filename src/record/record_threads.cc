@@ -367,6 +367,14 @@ void Recorder::route_signals() {
       const ThreadTimer& timer = thread_timers_[hit.index];
       Task* task = turns_.by_tid(timer.tid);
       if (!task) continue;
+      // A timer has one signal at a time; what comes on top of it is counted.
+      auto waiting = std::find_if(task->signals.begin(), task->signals.end(), [&](const siginfo_t& i) {
+        return i.si_code == SI_TIMER && i.si_signo == timer.signo && i.si_timerid == timer.id;
+      });
+      if (waiting != task->signals.end()) {
+        waiting->si_overrun += 1 + hit.overrun;
+        continue;
+      }
       siginfo_t info;
       std::memset(&info, 0, sizeof info);
       info.si_signo = timer.signo;
@@ -1103,7 +1111,8 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       return Begun::NotMine;
     case SYS_clock_gettime: {
       if (args[0] != CLOCK_THREAD_CPUTIME_ID) return Begun::NotMine;
-      const int64_t ns = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t with_turn = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t ns = std::min(with_turn, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
       const Timespec ts{ns / kSecond, ns % kSecond};
       if (!process_.writable(args[1], sizeof ts)) return done(-EFAULT);
       std::memcpy(reinterpret_cast<void*>(args[1]), &ts, sizeof ts);
