@@ -646,7 +646,8 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     return Begun::Done;
   };
   if (addr % 4) return done(-EINVAL);
-  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep ourselves.
+  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep
+  // ourselves.
   const bool pi = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
                   command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI ||
                   command == FUTEX_CMP_REQUEUE_PI;

@@ -71,7 +71,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   bs_record.fd_kind[2] = recording::kToStderr;
 }
 
-Recorder::Recorder(const Succession& before, const recording::Library& library, recording::Recording recording)
+Recorder::Recorder(const Succession& before, const recording::Library& library,
+                   recording::Recording recording)
     : options_(before.options),
       library_(library),
       recording_(std::move(recording)),
@@ -490,10 +491,12 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   save_manifest();
   auto& end = *manifest_.end;
+  std::string more;
+  if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);
+  if (manifest_.chaos) more += fmt::format(", chaos seed {}", *manifest_.chaos);
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), manifest_.chaos ? fmt::format(" (chaos seed {})", *manifest_.chaos) : "",
-                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+                  recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::save_manifest() {
@@ -523,7 +526,8 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
 void Recorder::die(int signo, Address pc, bool asynchronous) {
   if (vfork_) {
     vfork_end_ = VforkEnd{recording::kAsynchronous, pc};
-  } else if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+  } else if (!detached_)
+    close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

@@ -74,10 +74,12 @@ uint64_t find_process(const Recording& recording, uint64_t pid_or_number) {
   return found;
 }
 
-std::optional<Manifest::End> final_end(const Recording& recording, const std::optional<Manifest::End>& first) {
+std::optional<Manifest::End> final_end(const Recording& recording,
+                                       const std::optional<Manifest::End>& first) {
   std::optional<Manifest::End> end = first;
   // Numbers grow along the chain, so this ends.
-  for (uint64_t number = 1; end && end->kind == EndKind::Exec && end->status > static_cast<int64_t>(number);) {
+  for (uint64_t number = 1;
+       end && end->kind == EndKind::Exec && end->status > static_cast<int64_t>(number);) {
     number = static_cast<uint64_t>(end->status);
     try {
       end = Manifest::load(recording.manifest_path(number)).end;
