@@ -40,10 +40,9 @@ void print_event(const Event& event, const Options& options) {
     fmt::print("{}\n", event_json(event, options.strings).dump());
     return;
   }
-  // Until threads are recorded, everything happens in the first thread of its process.
   std::string place = options.pc ? format_point({event.tick, event.pc}) : fmt::format("@{}", event.tick);
-  fmt::print("{:>8}  {:<{}}  {}.1  {}  [{} B]\n", event.number, place, options.pc ? 26 : 12, options.process,
-             event_text(event, options.strings), event.size);
+  fmt::print("{:>8}  {:<{}}  {}.{}  {}  [{} B]\n", event.number, place, options.pc ? 26 : 12, options.process,
+             event.thread, event_text(event, options.strings), event.size);
 }
 
 }  // namespace
@@ -64,7 +63,7 @@ int dump_command(const Args& args) {
   line.add_option("--from", options.from, "start at the event with this number")->type_name("EVENT");
   line.add_option("-k,--kind", options.kinds,
                   "only this kind (syscall, instr, signal, map, memory, start,\n"
-                  "checksum, note, end) or this system call; can be repeated")
+                  "checksum, note, end, turn) or this system call; can be repeated")
       ->type_name("KIND")
       ->allow_extra_args(false);
   line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)")->type_name("N");

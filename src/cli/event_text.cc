@@ -22,8 +22,8 @@ using recording::EndKind;
 using recording::Event;
 using recording::EventKind;
 
-constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
-                                  "memory", "start",   "checksum", "note",   "end"};
+constexpr const char* kKinds[] = {"none",  "syscall",  "instr", "signal", "map",  "memory",
+                                  "start", "checksum", "note",  "end",    "file", "turn"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -106,6 +106,18 @@ std::string syscall_text(const Event& event, size_t strings) {
   return out;
 }
 
+std::string turn_text(const Event& event) {
+  switch (static_cast<recording::TurnReason>(event.nr)) {
+    case recording::TurnReason::Preempted:
+      return fmt::format("turn to thread {}", event.next_thread);
+    case recording::TurnReason::Blocked:
+      return fmt::format("waits in a system call; turn to thread {}", event.next_thread);
+    case recording::TurnReason::Ended:
+      return fmt::format("ends; turn to thread {}", event.next_thread);
+  }
+  return "turn";
+}
+
 }  // namespace
 
 const char* kind_name(EventKind kind) {
@@ -143,6 +155,8 @@ std::string event_text(const Event& event, size_t strings) {
                          bytes_text(event.body, strings));
     case EventKind::FileSize:
       return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length);
+    case EventKind::Turn:
+      return turn_text(event);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"
@@ -163,7 +177,7 @@ Json event_json(const Event& event, size_t strings) {
   Json j = {{"event", event.number}, {"kind", kind_name(event.kind)}, {"name", to_utf8(event_name(event))}};
   j["tick"] = event.tick;
   j["pc"] = event.pc;
-  j["thread"] = 1;
+  j["thread"] = event.thread;
   j["size"] = event.size;
   j["text"] = to_utf8(event_text(event, strings));
   switch (event.kind) {
@@ -202,6 +216,9 @@ Json event_json(const Event& event, size_t strings) {
     case EventKind::Start:
       for (size_t i = 0; i < std::min(event.values.size(), std::size(kRegisters)); i++)
         j["registers"][kRegisters[i]] = event.values[i];
+      break;
+    case EventKind::Turn:
+      j["next_thread"] = event.next_thread;
       break;
     case EventKind::Checksum:
       j["checksum"] = event.digest;

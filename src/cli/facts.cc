@@ -25,6 +25,7 @@ void add_manifest(const recording::Manifest& m, Json& object) {
   object["backstep"] = m.backstep;
   object["start"] = format_time_iso(m.start_ns);
   object["start_ns"] = m.start_ns;
+  object["chaos"] = m.chaos ? Json(*m.chaos) : Json();
   if (!m.end) {
     object["end"] = nullptr;
     return;

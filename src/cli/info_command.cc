@@ -132,6 +132,7 @@ void print_text(const Info& info) {
     const Manifest& m = *info.manifest;
     line("machine", fmt::format("{}, {}, {}", m.hostname, m.kernel, m.cpu.model));
     if (!m.cpu.level.empty()) line("cpu shown", m.cpu.level);
+    if (m.chaos) line("chaos", fmt::format("seed {}", *m.chaos));
     line("recorded", fmt::format("by backstep {}, format version {}, user {}", m.backstep, m.version, m.uid));
   }
   print_tallies("EVENTS", info.log.kinds, false);

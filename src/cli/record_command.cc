@@ -1,6 +1,9 @@
 // `backstep record`: options up to the first word that is not one of them; that word is the program, and all
 // that follows is the program's.
 #include <fmt/format.h>
+#include <sys/random.h>
+
+#include <charconv>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -23,6 +26,7 @@ int record_command(const Args& args) {
                    "  backstep record ls -l             options after the program are the program's\n"
                    "  backstep record -o bug1 ./server  into the folder bug1\n"
                    "  backstep record -- -odd-name      a program whose name starts with '-'\n"
+                   "  backstep record --chaos ./server  provoke bugs that depend on timing\n"
                    "  backstep replay --autopilot       replay what was just recorded");
   line.add_option("-o,--output", options.output, "folder to record into; must not exist yet")
       ->type_name("DIR");
@@ -35,6 +39,12 @@ int record_command(const Args& args) {
   line.add_option("--check", check, "also log checksums of memory, for 'replay --check=deep'")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));
+  std::string chaos;
+  line.add_flag("--chaos{random}", chaos,
+                "disturb the program as much as it must be able to bear (random\n"
+                "turns of threads, delayed wake-ups, short reads and writes), to\n"
+                "find races; --chaos=SEED makes the choices of an earlier run")
+      ->type_name("[=SEED]");
   add_engine_options(line, options.engine);
 
   size_t own = line.leading_options(args);
@@ -52,6 +62,17 @@ int record_command(const Args& args) {
   if (options.command.empty())
     throw Error("record what? usage: backstep record [-o DIR] [options] [--] PROGRAM [ARG...]", kExitUsage);
   options.check_deep = check == "deep";
+  if (chaos == "random") {
+    uint32_t seed = 0;
+    (void)!getrandom(&seed, sizeof seed, 0);
+    options.chaos = seed;
+  } else if (!chaos.empty()) {
+    uint64_t seed = 0;
+    auto [end, error] = std::from_chars(chaos.data(), chaos.data() + chaos.size(), seed);
+    if (error != std::errc() || end != chaos.data() + chaos.size())
+      throw Error(fmt::format("--chaos={}: the seed is a number", chaos), kExitUsage);
+    options.chaos = seed;
+  }
   return record(options);
 }
 

@@ -302,6 +302,73 @@ bs_guarded_fail:
 	ret
 	.size bs_guarded_copy, . - bs_guarded_copy
 
+# bool bs_guarded_pair(void* to, uint64_t a, uint64_t b): likewise for two words, without the start-up of rep movsb.
+	.globl bs_guarded_pair
+	.type bs_guarded_pair, @function
+bs_guarded_pair:
+	movq %rsi, (%rdi)
+	movq %rdx, 8(%rdi)
+	.globl bs_guarded_pair_end
+bs_guarded_pair_end:
+	movl $1, %eax
+	ret
+	.size bs_guarded_pair, . - bs_guarded_pair
+
+# long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt): a system call that a signal handler can
+# call off, without the usual gap between looking and sleeping: a handler that interrupts in [bs_call_window,
+# bs_call_end) moves us to bs_call_interrupted.
+	.globl bs_call
+	.type bs_call, @function
+bs_call:
+	pushq %rbx
+	movq %rsi, %rbx
+	movq %rdi, %rax
+	movq 8(%rax), %rdi
+	movq 16(%rax), %rsi
+	movq 24(%rax), %rdx
+	movq 32(%rax), %r10
+	movq 40(%rax), %r8
+	movq 48(%rax), %r9
+	movq (%rax), %rax
+	.globl bs_call_window
+bs_call_window:
+	cmpl $0, (%rbx)
+	jne bs_call_interrupted
+	syscall
+	.globl bs_call_end
+bs_call_end:
+	popq %rbx
+	ret
+	.globl bs_call_interrupted
+bs_call_interrupted:
+	movq $-4, %rax
+	popq %rbx
+	ret
+	.size bs_call, . - bs_call
+
+# long bs_start_thread(unsigned long flags, void* stack, int* parent_tid, int* child_tid, void (*body)(void*), void*
+# argument): clone; the new thread calls body on its stack and never returns from it.
+	.globl bs_start_thread
+	.type bs_start_thread, @function
+bs_start_thread:
+	movq %rcx, %r10
+	movl $56, %eax
+	xchgq %r8, %r9
+	pushq %r12
+	movq %r9, %r12
+	movq %r8, %r9
+	xorl %r8d, %r8d
+	syscall
+	testq %rax, %rax
+	jnz 1f
+	xorl %ebp, %ebp
+	movq %r9, %rdi
+	callq *%r12
+	ud2
+1:	popq %r12
+	ret
+	.size bs_start_thread, . - bs_start_thread
+
 	.section .rodata
 	.align 4
 default_mxcsr:

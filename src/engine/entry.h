@@ -36,8 +36,20 @@ void bs_exit_syscall();  // rcx: next pc, r11: where to continue
 
 // Copies memory that may not be there; false then (part may have been copied). Usable in both worlds.
 bool bs_guarded_copy(void* to, const void* from, unsigned long n);
+bool bs_guarded_pair(void* to, uint64_t a, uint64_t b);  // 16 bytes
+void bs_guarded_pair_end();
 void bs_guarded_insn();
 void bs_guarded_fail();
+
+// A system call that a signal handler can call off (-EINTR) by moving rip from the window to
+// bs_call_interrupted.
+long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt);
+void bs_call_window();
+void bs_call_end();
+void bs_call_interrupted();
+// clone(2) of a kernel thread that runs `body`, which must not return.
+long bs_start_thread(unsigned long flags, void* stack, int* parent_tid, uint32_t* child_tid,
+                     void (*body)(void*), void* argument);
 
 // Hot handlers: return the cache address to continue at, with Context::rip the guest address that it stands
 // for; 0: go to the host.

@@ -163,7 +163,9 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
   bool in_cache = pc >= layout::kCacheStart && pc < layout::kCacheStart + layout::kCacheMax;
   bool synchronous = info->si_code > 0 && (signo == SIGSEGV || signo == SIGBUS || signo == SIGFPE ||
                                            signo == SIGILL || signo == SIGTRAP);
-  if (synchronous && pc == reinterpret_cast<uint64_t>(&bs_guarded_insn)) {
+  if (synchronous && (pc == reinterpret_cast<uint64_t>(&bs_guarded_insn) ||
+                      (pc >= reinterpret_cast<uint64_t>(&bs_guarded_pair) &&
+                       pc < reinterpret_cast<uint64_t>(&bs_guarded_pair_end)))) {
     uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_guarded_fail);
     return;
   }

@@ -15,6 +15,7 @@
 #include "base/hot.h"
 #include "engine/entry.h"
 #include "engine/host_ops.h"
+#include "guest/buffers.h"
 
 namespace backstep::guest {
 namespace {
@@ -70,6 +71,72 @@ Process::Process(const EngineOptions& options)
       }) {
   xcr0 = engine::this_machine().xcr0 & 7;
   map.brk_start = map.brk = layout::kBrkStart;
+  current_ = (threads_[1] = std::make_unique<Thread>()).get();
+}
+
+Thread* Process::thread(int name) {
+  auto it = threads_.find(name);
+  return it == threads_.end() ? nullptr : it->second.get();
+}
+
+namespace {
+
+// Without AVX-512 state the rest of the area is nobody's (the counter's register is loaded on its own).
+size_t vector_bytes() {
+  constexpr size_t kUpToAvx = 832;
+  return engine::bs_cache.evex_seen ? kXsaveSize : kUpToAvx;
+}
+
+void save(Thread& t, const SignalState& signals) {
+  const Context& ctx = context();
+  std::copy(std::begin(ctx.gpr), std::end(ctx.gpr), t.gpr);
+  t.rip = ctx.rip, t.rflags = ctx.rflags, t.fs_base = ctx.fs_base, t.gs_base = ctx.gs_base;
+  t.signals = signals;
+  std::memcpy(t.xsave, ctx.xsave, vector_bytes());
+}
+
+void load(const Thread& t, SignalState& signals) {
+  Context& ctx = context();
+  std::copy(std::begin(t.gpr), std::end(t.gpr), ctx.gpr);
+  ctx.rip = t.rip, ctx.rflags = t.rflags, ctx.fs_base = t.fs_base, ctx.gs_base = t.gs_base;
+  signals = t.signals;
+  std::memcpy(ctx.xsave, t.xsave, vector_bytes());
+}
+
+}  // namespace
+
+Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int tid) {
+  constexpr uint64_t kSetTls = 0x0008'0000;
+  auto fresh = std::make_unique<Thread>();
+  save(*fresh, signals);
+  fresh->name = next_name_++;
+  fresh->tid = tid;
+  fresh->gpr[RAX] = 0;
+  if (stack) fresh->gpr[RSP] = stack;
+  if (flags & kSetTls) fresh->fs_base = tls;
+  fresh->signals.alt = AltStack{};  // the new thread is not on its creator's alternate stack
+  fresh->signals.restore_mask = false;
+  Thread& t = *fresh;
+  threads_[t.name] = std::move(fresh);
+  return t;
+}
+
+void Process::turn_to(Thread& next) {
+  if (&next != current_) {
+    save(*current_, signals);
+    load(next, signals);
+    current_ = &next;
+  }
+  context().tick++;
+}
+
+void Process::end_thread(Thread& thread) {
+  if (&thread != current_) threads_.erase(thread.name);
+}
+
+void Process::keep_only_current() {
+  for (auto it = threads_.begin(); it != threads_.end();)
+    it = it->second.get() == current_ ? std::next(it) : threads_.erase(it);
 }
 
 bool Process::readable(uint64_t addr, uint64_t size) const {
@@ -439,7 +506,17 @@ engine::FaultInfo Process::bad_fetch(uint64_t address) const {
 void Process::suspend_mask(uint64_t mask) {
   signals.saved_mask = signals.mask;
   signals.restore_mask = true;
+  set_mask(mask);
+}
+
+void Process::set_mask(uint64_t mask) {
   signals.mask = mask & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+}
+
+void Process::restore_mask() {
+  if (!signals.restore_mask) return;
+  signals.restore_mask = false;
+  signals.mask = signals.saved_mask;
 }
 
 // AVX-512 is not shown, but a guest that uses it all the same has it saved and restored around its handlers.
@@ -502,6 +579,29 @@ bool is_synchronous(int signo) {
   return signo == SIGSEGV || signo == SIGBUS || signo == SIGFPE || signo == SIGILL || signo == SIGTRAP;
 }
 
+std::optional<uint64_t> waiting_mask(uint64_t nr, const uint64_t args[6]) {
+  uint64_t at = 0, mask;
+  switch (nr) {
+    case SYS_rt_sigsuspend:
+      at = args[0];
+      break;
+    case SYS_ppoll:
+      at = args[3];
+      break;
+    case SYS_pselect6:
+      if (args[5]) read_guest(args[5], &at);
+      break;
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+      at = args[4];
+      break;
+    default:
+      break;
+  }
+  if (at == 0 || !read_guest(at, &mask)) return std::nullopt;
+  return mask;
+}
+
 void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action) {
   constexpr uint64_t kRestart = 0x1000'0000;
   if (result != -EINTR || !(action.flags & kRestart)) return;
@@ -534,16 +634,18 @@ void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const Kernel
     case SYS_sendmmsg:
     case SYS_flock:
     case SYS_fcntl:
-    case SYS_futex:
     case SYS_getrandom:
     case SYS_mq_timedreceive:
     case SYS_mq_timedsend:
-      ctx.rip -= 2;
-      ctx.gpr[RAX] = nr;
+      break;
+    case SYS_futex:  // not with a timeout: the kernel would have to remember how much of it is left
+      if (ctx.gpr[R10] != 0 && (ctx.gpr[RSI] & 0x7f) != 3 && (ctx.gpr[RSI] & 0x7f) != 4) return;
       break;
     default:
-      break;
+      return;
   }
+  ctx.rip -= 2;
+  ctx.gpr[RAX] = nr;
 }
 
 siginfo_t fault_siginfo(const engine::FaultInfo& fault) {

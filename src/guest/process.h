@@ -3,12 +3,15 @@
 // implementation: both call the same methods, with real memory underneath, and get the same results.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "engine/engine.h"
 #include "guest/memory_map.h"
 #include "guest/signal_frame.h"
+#include "guest/thread.h"
 
 namespace backstep::guest {
 
@@ -20,9 +23,23 @@ class Process {
 
   engine::Engine& engine() { return engine_; }
   MemoryMap map;
-  SignalState signals;
+  SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
-  uint64_t xcr0 = 7;  // vector state shown to the guest
+  uint64_t xcr0 = 7;               // vector state shown to the guest
+  std::optional<int> leader_exit;  // status of the first thread, if it has ended before the others
+
+  // Threads. Never empty; the one that has the turn is current().
+  Thread& current() { return *current_; }
+  Thread* thread(int name);  // null: ended or never was
+  const std::map<int, std::unique_ptr<Thread>>& threads() const { return threads_; }
+  // clone(CLONE_THREAD) by the current thread: the new one starts behind the call, with 0 as its result.
+  Thread& start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int tid);
+  // Hands the turn over. The tick grows by one, so that a control point names one moment of one thread.
+  void turn_to(Thread& next);
+  // Forgets a thread that does not have the turn.
+  void end_thread(Thread& thread);
+  // The other threads are gone (fork).
+  void keep_only_current();
 
   // May host code touch guest memory? `writable` also takes write watches off.
   bool readable(uint64_t addr, uint64_t size) const;
@@ -58,6 +75,8 @@ class Process {
   engine::FaultInfo bad_fetch(uint64_t address) const;
   // rt_sigsuspend: the temporary mask, until a handler returns.
   void suspend_mask(uint64_t mask);
+  void set_mask(uint64_t mask);
+  void restore_mask();  // … or until the call returns without one
 
   // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
   bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
@@ -74,6 +93,9 @@ class Process {
   uint64_t visible_state() const;
 
   engine::Engine engine_;
+  std::map<int, std::unique_ptr<Thread>> threads_;  // by name
+  Thread* current_;
+  int next_name_ = 2;
 };
 
 // What a disposition means for a signal that arrives now.
@@ -84,6 +106,9 @@ bool is_synchronous(int signo);  // SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP
 // A call that a handler with SA_RESTART interrupted is made again after the handler: rip goes back to it.
 // Before pushing the handler's frame, in both worlds.
 void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action);
+
+// The signal mask that a call waits with instead of the thread's own; nullopt: it has none.
+std::optional<uint64_t> waiting_mask(uint64_t nr, const uint64_t args[6]);
 
 // siginfo and trap details for a fault of the guest's code.
 siginfo_t fault_siginfo(const engine::FaultInfo& fault);

@@ -254,7 +254,7 @@ inline constexpr Row kClassicRows[] = {
     absent(SYS_afs_syscall, "afs_syscall"),
     absent(SYS_tuxcall, "tuxcall"),
     absent(SYS_security, "security"),
-    plain(SYS_gettid, "gettid", {}),
+    special(SYS_gettid, "gettid", {}),
     plain(SYS_readahead, "readahead", {fd("fd"), lng("offset"), size("count")}),
     plain(
         SYS_setxattr, "setxattr",

@@ -1,5 +1,7 @@
 // Recording one run of a program: `backstep record`.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ struct RecordOptions {
   bool quiet = false;                // no closing line on stderr
   bool check_deep = false;           // log checksums of guest memory at intervals
   std::string cpu;                   // highest feature level shown to the program; empty: this machine's
+  std::optional<uint64_t> chaos;     // seed of the choices of chaos mode; none: off
   EngineOptions engine;
 };
 

@@ -122,7 +122,10 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
       }
     }
   }
-  execute_plain(row, nr, args);
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  real[2] = fewer(nr, args);
+  execute_plain(row, nr, real);
   if (nr == SYS_getdents64 && (kind_of(args[0]) & kFdFolder) && bs_record.result > 0)
     bs_record.result = hide_our_fds(args[1], bs_record.result);
   return bs_record.result;
@@ -242,10 +245,15 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_vfork:
     case SYS_clone:
       return do_fork(nr, args);
+    case SYS_gettid:
+      return logged(process_.current().tid);
     case SYS_set_tid_address:
-      return logged(gettid());
+      process_.current().clear_child_tid = args[0];
+      return logged(process_.current().tid);
     case SYS_set_robust_list:
-      return logged(args[1] == 24 ? 0 : -EINVAL);
+      if (args[1] != 24) return logged(-EINVAL);
+      process_.current().robust_list = args[0];
+      return logged(0);
     case SYS_get_robust_list:
       return logged(-EPERM);
     case SYS_open:
@@ -671,17 +679,18 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
   return result;
 }
 
-// Threads and recorded children come with a later version. A forked child runs on under the engine,
+// Recorded children come with a later version. A forked child runs on under the engine,
 // unrecorded, so that the program as a whole works; the recording says so.
 int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);
   Context& ctx = context();
   uint64_t flags = nr == SYS_clone ? args[0] : SIGCHLD;
   int64_t result;
-  if (flags & CLONE_THREAD || ((flags & CLONE_VM) && !(flags & CLONE_VFORK))) {
+  if (flags & CLONE_THREAD) return do_clone(args);
+  if ((flags & CLONE_VM) && !(flags & CLONE_VFORK)) {
     const std::string note =
-        "the program tried to start a thread; this version records single-threaded programs, so the call "
-        "failed with EAGAIN";
+        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
+        "EAGAIN";
     if (!notes_.count(note)) say(note);
     note_once(note);
     result = -EAGAIN;
@@ -696,6 +705,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
                       nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
     if (result == 0) {
       detached_ = true;
+      end_threads();
       log_.abandon();
       for (int& fd : bs_record.our_fds) fd = -1;
       if (stack) ctx.gpr[RSP] = stack;

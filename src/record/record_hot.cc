@@ -4,6 +4,8 @@
 
 #include <ucontext.h>
 
+#include <csignal>
+
 #include "engine/cache.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
@@ -213,6 +215,38 @@ bool changes_files(uint64_t nr) {
   }
 }
 
+namespace {
+
+// With threads: does this call need to know which of them makes it, or may it wait?
+bool concerns_threads(const Syscall& row, uint64_t nr, const Context& ctx) {
+  if (row.traits & kMayBlock)
+    return !(row.args[0].kind == Arg::Fd && ctx.gpr[RDI] < kTrackedFds &&
+             (bs_record.fd_kind[ctx.gpr[RDI]] & kFdFile));
+  switch (nr) {
+    case 127:  // rt_sigpending
+    case 140:
+    case 141:  // getpriority, setpriority
+    case 142:
+    case 143:
+    case 144:
+    case 145:
+    case 148:  // sched_{set,get}param, sched_{set,get}scheduler, sched_rr_get_interval
+    case 203:
+    case 204:  // sched_{set,get}affinity
+    case 222:
+    case 226:  // timer_create, timer_delete
+    case 314:
+    case 315:  // sched_{set,get}attr
+      return true;
+    case 228:  // clock_gettime: of a thread's CPU time?
+      return ctx.gpr[RDI] == 3 || static_cast<int>(ctx.gpr[RDI]) < 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 bool has_unknown_argument(const Syscall& row, const Context& ctx) {
   bool possible = false;
   for (int i = 0; i < row.argc; i++)
@@ -224,14 +258,50 @@ bool has_unknown_argument(const Syscall& row, const Context& ctx) {
   return false;
 }
 
+namespace {
+
+// Programs ask for the time all the time: clock_gettime has a way of its own, with the same event as log_syscall
+// writes. False: nothing was done.
+bool record_clock(Context& ctx) {
+  HotState& s = bs_record;
+  recording::Appender& log = *s.log;
+  const uint64_t clock = ctx.gpr[RDI], to = ctx.gpr[RSI];
+  constexpr uint64_t kVdsoClocks = 1 << 0 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 11;
+  if (clock > 11 || !(kVdsoClocks >> clock & 1) || !s.vdso_clock_gettime || !log.has_room(128) ||
+      s.pending_count || log.events + 1 >= s.next_checksum)
+    return false;
+  uint64_t ts[2];
+  if (s.vdso_clock_gettime(static_cast<int>(clock), ts) != 0) return false;
+  if (!bs_guarded_pair(reinterpret_cast<void*>(to), ts[0], ts[1])) return false;
+  fetch_tick(ctx);
+  uint8_t* at = log.begin(EventKind::Syscall, 0, kClockGettime);
+  at = log.put_place(at, ctx.tick, ctx.rip - 2);
+  at = put_u32(at, register_digest(ctx));
+  at = put_varint(at, zigzag(0));
+  at = put_varint(at, clock);
+  at = put_varint(at, to);
+  *at++ = 1 | static_cast<int>(PieceKind::OutAtArg) << 3;
+  *at++ = sizeof ts;
+  __builtin_memcpy(at, ts, sizeof ts);
+  log.commit(at + sizeof ts);
+  ctx.gpr[RAX] = 0;
+  return true;
+}
+
+}  // namespace
+
 bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
+  if (nr == kClockGettime && !(engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) &&
+      record_clock(ctx))
+    return true;
   const Syscall& row = syscall_row(nr);
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (has_unknown_argument(row, ctx)) return false;
+  if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))
     return false;  // getdents64
@@ -273,13 +343,32 @@ bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
 // one is delivered. Those that kill come through.
 engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
   HotState& s = bs_record;
+  auto* uc = static_cast<ucontext_t*>(frame);
+  auto* about = static_cast<const siginfo_t*>(info);
+  if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
+    const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
+    const bool timer = value >> 31 == kTimerSignal >> 31;
+    if (value == kInterruptSignal || value == kTurnSignal || timer) {
+      auto& pc = uc->uc_mcontext.gregs[REG_RIP];
+      if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
+        pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
+      if (value == kInterruptSignal) return engine::SignalVerdict::Later;  // we are in a body
+      if (timer && s.timer_hit_count < kTimerHits) {
+        s.timer_hits[s.timer_hit_count] = {static_cast<uint32_t>(value & 0x7fff'ffff), about->si_overrun};
+        s.timer_hit_count = s.timer_hit_count + 1;
+      }
+      s.turn_request = true;
+      __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
+      return engine::SignalVerdict::Stop;
+    }
+  }
+  __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
   if (s.pending_count < kPendingSignals) {
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;
   }
   constexpr uint64_t kFaults =
       1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
-  auto* uc = static_cast<ucontext_t*>(frame);
   uint64_t mask;
   __builtin_memcpy(&mask, &uc->uc_sigmask, 8);
   mask |= ~(s.fatal_mask | kFaults);

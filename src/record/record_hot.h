@@ -9,6 +9,7 @@
 #include "guest/cpu.h"
 #include "guest/syscall_table.h"
 #include "isa/decode.h"
+#include "record/body_hot.h"
 #include "recording/log_writer.h"
 
 namespace backstep::recorder {
@@ -16,6 +17,8 @@ namespace backstep::recorder {
 inline constexpr int kTrackedFds = 4096;
 inline constexpr unsigned kPendingSignals = 64;
 inline constexpr uint8_t kFdFolder = 0x80;  // fd_kind: a listing of our own descriptors (/proc/self/fd)
+inline constexpr uint8_t kFdFile = 0x40;    // fd_kind: a regular file or directory: never blocks
+inline constexpr unsigned kTimerHits = 64;
 
 struct HotState {
   recording::Appender* log;
@@ -39,6 +42,17 @@ struct HotState {
   siginfo_t pending[kPendingSignals];
   volatile unsigned pending_count;
   uint64_t fatal_mask;  // bit n-1: the guest's disposition of signal n is to die of it
+
+  // More than one thread has been started: calls that may block or that ask who is calling need a look.
+  bool threads;
+  bool chaos;                  // chaos mode: calls that move bytes are not made as asked
+  volatile bool turn_request;  // something happened that may pass the turn on
+  // Timers that the guest directed at one of its threads: index, overrun.
+  struct {
+    uint32_t index;
+    int overrun;
+  } timer_hits[kTimerHits];
+  volatile unsigned timer_hit_count;
 };
 extern HotState bs_record;
 

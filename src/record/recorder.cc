@@ -36,12 +36,6 @@ using recording::EventKind;
 
 namespace {
 
-int64_t monotonic_ns() {
-  timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
-}
-
 constexpr uint64_t kDeepInterval = 64;  // events between two memory checksums of --check=deep
 
 std::string human_size(uint64_t bytes) {
@@ -60,7 +54,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       store_(library.store()),
       manifest_(recording::describe_start(options.command)),
       process_(options.engine),
-      log_(recording_.log_path(), 1) {
+      log_(recording_.log_path(), 1),
+      chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
@@ -70,6 +65,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   s.cpu = *level;
   if (*level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
+  s.chaos = chaos_.on();
+  manifest_.chaos = options.chaos;
   s.next_checksum = options.check_deep ? 0 : ~0ull;
   for (int& fd : s.our_fds) fd = -1;
   s.our_fds[0] = log_.fd();
@@ -119,6 +116,9 @@ void Recorder::load() {
     if (process_.actions[signo].handler == 1) ignored |= 1ull << (signo - 1);
   at = recording::put_varint(at, ignored);
   at = recording::put_varint(at, process_.signals.mask);
+  process_.current().tid = gettid();
+  turns_.current().thread = &process_.current();
+  at = recording::put_varint(at, static_cast<uint64_t>(process_.current().tid));
   log.commit(at);
   if (start_.lost_privilege) {
     const std::string note =
@@ -144,10 +144,10 @@ void Recorder::write(uint64_t addr, std::span<const std::byte> bytes) {
   log_memory(addr, bytes.size());
 }
 
-void Recorder::log_memory(uint64_t addr, uint64_t size) {
+void Recorder::log_memory(uint64_t addr, uint64_t size, uint8_t flags) {
   if (!log_.reserve(size + 64)) return;
   recording::Appender& log = log_.appender();
-  uint8_t* at = log.begin(EventKind::Memory, 0, 0);
+  uint8_t* at = log.begin(EventKind::Memory, flags, 0);
   at = recording::put_varint(at, addr);
   if (!bs_guarded_copy(at, reinterpret_cast<const void*>(addr), size)) return;
   log.commit(at + size);
@@ -158,31 +158,51 @@ void Recorder::run() {
   for (int signo = 1; signo <= kSignals; signo++)
     if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
   set_real_mask();
-  Context& ctx = context();
   for (;;) {
-    engine::Stop stop = process_.engine().run();
-    switch (stop.kind) {
-      case engine::Stop::Syscall:
-        on_syscall();
-        break;
-      case engine::Stop::HostOp:
-        on_host_op(stop.insn);
-        break;
-      case engine::Stop::Fault:
-        on_fault(stop.fault);
-        break;
-      case engine::Stop::BadFetch:
-        on_fault(process_.bad_fetch(ctx.rip));
-        break;
-      case engine::Stop::Signal:
-        if (!stop.fault.exact) die(stop.fault.signo, 0, true);
-        deliver_pending(0, 0);
-        break;
-      case engine::Stop::TickStop:
-        ctx.limit = ~0ull;
-        break;
+    react(process_.engine().run());
+    if (bs_record.turn_request) preempt();
+  }
+}
+
+void Recorder::react(const engine::Stop& stop) {
+  switch (stop.kind) {
+    case engine::Stop::Syscall:
+      on_syscall();
+      break;
+    case engine::Stop::HostOp:
+      on_host_op(stop.insn);
+      break;
+    case engine::Stop::Fault:
+      on_fault(stop.fault);
+      break;
+    case engine::Stop::BadFetch:
+      on_fault(process_.bad_fetch(context().rip));
+      break;
+    case engine::Stop::Signal:
+      if (!stop.fault.exact) die(stop.fault.signo, 0, true);
+      deliver_pending(0, 0);
+      break;
+    case engine::Stop::TickStop:
+      end_budget();
+      break;
+  }
+}
+
+// Chaos: the budget is used up. A turn that could pass only at counted branches would never come between two
+// instructions that follow each other, which is where races hide: go on for a few instructions.
+void Recorder::end_budget() {
+  Context& ctx = context();
+  constexpr uint64_t kMostSteps = 12;
+  for (uint64_t steps = chaos_.on() && bs_record.threads ? chaos_.below(kMostSteps) : 0; steps > 0; steps--) {
+    ctx.limit = ctx.tick + 1;
+    if (auto stop = process_.engine().step(); stop && stop->kind != engine::Stop::TickStop) {
+      ctx.limit = ctx.tick + 1 + chaos_.budget();
+      return react(*stop);
     }
   }
+  ctx.limit = chaos_.on() ? ctx.tick + 1 + chaos_.budget() : ~0ull;
+  yielded_ = bs_record.threads;
+  if (yielded_) bs_record.turn_request = true;
 }
 
 void Recorder::on_syscall() {
@@ -197,6 +217,10 @@ void Recorder::on_syscall() {
     result = s.result;
     s.executed = false;
     if (!s.logged) log_call(row, nr, args, result);
+    ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  } else if (Begun begun = s.threads ? thread_call(row, nr, args, result) : Begun::NotMine;
+             begun != Begun::NotMine) {
+    if (begun == Begun::Blocked) return;
     ctx.gpr[RAX] = static_cast<uint64_t>(result);
   } else {
     switch (row.how) {
@@ -235,8 +259,23 @@ void Recorder::on_syscall() {
     }
     if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
   }
-  if (log_.active() && log_.appender().events >= s.next_checksum) take_memory_checksum();
+  after_call(nr, args, result);
+}
+
+void Recorder::after_call(uint64_t nr, const uint64_t args[6], int64_t result) {
+  if (auto mask = waiting_mask(nr, args)) {
+    if (result != -EINTR) {
+      process_.restore_mask();
+    } else if (!process_.signals.restore_mask) {
+      process_.suspend_mask(*mask);
+    }
+  }
+  if (log_.active() && log_.appender().events >= bs_record.next_checksum) take_memory_checksum();
   deliver_pending(nr, result);
+  if (process_.signals.restore_mask) {
+    process_.restore_mask();
+    set_real_mask();
+  }
 }
 
 void Recorder::take_memory_checksum() {
@@ -281,29 +320,47 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
   set_real_mask();
 }
 
+// The first that the guest does not block (it may have blocked one since that arrived): those sent to the
+// thread, then those sent to the process.
+std::optional<siginfo_t> Recorder::next_signal() {
+  HotState& s = bs_record;
+  const uint64_t mask = process_.signals.mask;
+  auto& own = turns_.current().signals;
+  for (auto it = own.begin(); it != own.end(); ++it) {
+    if (mask >> (it->si_signo - 1) & 1) continue;
+    const siginfo_t info = *it;
+    own.erase(it);
+    return info;
+  }
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  unsigned at_index = 0;
+  while (at_index < s.pending_count && mask >> (s.pending[at_index].si_signo - 1) & 1) at_index++;
+  std::optional<siginfo_t> info;
+  if (at_index < s.pending_count) {
+    info = s.pending[at_index];
+    s.pending_count = s.pending_count - 1;
+    std::copy(s.pending + at_index + 1, s.pending + s.pending_count + 1, s.pending + at_index);
+  }
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+  return info;
+}
+
 // Asynchronous signals that arrived: the guest meets them here, behind a system call.
 void Recorder::deliver_pending(uint64_t nr, int64_t result) {
-  HotState& s = bs_record;
   Context& ctx = context();
+  if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0) {
+    ctx.stop_request = 0;
+    return;
+  }
   ctx.stop_request = 0;
   bool first = true;
+  route_signals();
   for (;;) {
-    // The first that the guest does not block (it may have blocked one since that arrived).
-    sigset_t all, old;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &old);
-    unsigned at_index = 0;
-    while (at_index < s.pending_count && process_.signals.mask >> (s.pending[at_index].si_signo - 1) & 1)
-      at_index++;
-    bool found = at_index < s.pending_count;
-    siginfo_t info{};
-    if (found) {
-      info = s.pending[at_index];
-      s.pending_count = s.pending_count - 1;
-      std::copy(s.pending + at_index + 1, s.pending + s.pending_count + 1, s.pending + at_index);
-    }
-    sigprocmask(SIG_SETMASK, &old, nullptr);
-    if (!found) break;
+    std::optional<siginfo_t> next = next_signal();
+    if (!next) break;
+    siginfo_t& info = *next;
     int signo = info.si_signo;
     switch (fate_of(process_.actions[signo], signo)) {
       case Fate::Ignore:
@@ -358,9 +415,12 @@ void Recorder::set_real_action(int signo) {
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
 }
 
-// Faults are how the engine works: they are never really blocked.
+// What every thread blocks is left pending in the kernel. Faults are how the engine works: they are never
+// really blocked.
 void Recorder::set_real_mask() {
   uint64_t mask = process_.signals.mask;
+  for (const auto& [name, thread] : process_.threads())
+    if (thread.get() != &process_.current()) mask &= thread->signals.mask;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
 }
@@ -391,9 +451,10 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
     say(e.what());
   }
   auto& end = *manifest_.end;
-  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}",
+  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+                  recording_.dir(), manifest_.chaos ? fmt::format(" (chaos seed {})", *manifest_.chaos) : "",
+                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::say(const std::string& text) const {

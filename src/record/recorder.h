@@ -8,8 +8,10 @@
 #include "guest/image.h"
 #include "guest/process.h"
 #include "guest/syscall_table.h"
+#include "record/chaos.h"
 #include "record/record.h"
 #include "record/record_hot.h"
+#include "record/turns.h"
 #include "recording/library.h"
 #include "recording/log_writer.h"
 #include "recording/manifest.h"
@@ -32,10 +34,15 @@ class Recorder final : public guest::Placer {
 
  private:
   // recorder.cc
+  void react(const engine::Stop& stop);
+  void end_budget();
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
+  // Behind a call: memory checksums, signals.
+  void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
+  std::optional<siginfo_t> next_signal();
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
@@ -46,6 +53,45 @@ class Recorder final : public guest::Placer {
   void set_real_action(int signo);
   void set_real_mask();
   void take_memory_checksum();
+
+  // record_threads.cc: threads and their turns
+  enum class Begun { NotMine, Done, Blocked };
+  // A call of a program with threads. NotMine: as in a program with one; Done: `result` is there and logged;
+  // Blocked: another thread has the turn, or this one had to wait and has its result.
+  Begun thread_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
+  Begun blocking_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
+  Begun probed_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
+  Begun wait_in_kernel(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
+  Begun blocked(uint64_t nr, const uint64_t args[6]);
+  Begun do_futex(const uint64_t args[6], int64_t& result);
+  Begun futex_in_kernel(const uint64_t args[6], int64_t& result);
+  Begun do_sleep(uint64_t nr, const uint64_t args[6], int64_t& result);
+  Begun do_sigtimedwait(const uint64_t args[6], int64_t& result);
+  Begun do_pause(uint64_t nr, const uint64_t args[6], int64_t& result);
+  void do_exit_thread(int status);
+  int64_t do_clone(const uint64_t args[6]);
+  std::optional<int64_t> do_thread_kill(uint64_t nr, const uint64_t args[6]);
+  std::optional<int64_t> do_timer_create(const uint64_t args[6]);
+  std::optional<int64_t> do_thread_name(const uint64_t args[6]);
+  void lock_pi(uint64_t addr, int64_t deadline, bool try_only, std::optional<int64_t>& result);
+  int64_t unlock_pi(uint64_t addr);
+  void leave_robust_list(guest::Thread& thread);
+  void release_lock(uint64_t addr, int tid, bool pi, bool pending);
+  int wake_futex(uint64_t addr, int most, uint32_t bitset);
+  void start_threads();
+  void end_threads();  // fork: the child has one
+  void pass_turn(recording::TurnReason reason);
+  void preempt();
+  void finish_call(Task& task);
+  void arm_timer();
+  size_t choose_next();
+  // Chaos: how many of `count` bytes to ask for.
+  uint64_t fewer(uint64_t nr, const uint64_t args[6]);
+  bool may_be_interrupted() const;
+  bool signal_waits(Task& task);
+  void send_to(Task& task, const siginfo_t& info);
+  void route_signals();
+  bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -65,7 +111,7 @@ class Recorder final : public guest::Placer {
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
   // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
-  void log_memory(uint64_t addr, uint64_t size);
+  void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
   void log_map(const guest::Region& region, const std::string& key);
   std::string keep(int fd);  // file contents into the store; the key
   std::optional<std::string> proc_text(const std::string& path);
@@ -83,6 +129,17 @@ class Recorder final : public guest::Placer {
   int stderr_ = -1;                                           // our copy of it; -1: it was closed
   bool detached_ = false;                                     // a forked child: runs on, unrecorded
   int64_t started_ns_ = 0;
+
+  Turns turns_;
+  Chaos chaos_;
+  int64_t armed_ = 0;     // when the timer fires that asks for a turn; 0: not armed
+  int timer_ = -1;        // that timer; -1: none yet
+  bool yielded_ = false;  // sched_yield: the turn goes to the next thread
+  struct ThreadTimer {    // timer_create with SIGEV_THREAD_ID
+    int tid, signo, id;
+    uint64_t value;
+  };
+  std::vector<ThreadTimer> thread_timers_;
 };
 
 }  // namespace backstep::recorder

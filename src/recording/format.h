@@ -17,7 +17,9 @@
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
-//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n)
+//   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
+//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n),
+//             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
 //   End       v tick-delta, v pc, u8 how (EndKind), z status                    last event of a complete log
@@ -71,6 +73,14 @@ enum class EventKind : uint8_t {
   Note = 8,
   End = 9,
   FileSize = 10,
+  Turn = 11,
+};
+// Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
+// instruction's); the tick grows by one with every turn.
+enum class TurnReason : uint16_t {
+  Preempted = 0,  // between two instructions; pc is the next one (flag kAsynchronous)
+  Blocked = 1,    // in a system call that waits
+  Ended = 2,      // exit
 };
 enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
 enum class EndKind : uint8_t {
@@ -83,7 +93,8 @@ enum EventFlag : uint8_t {
   kToStdout = 1,  // the call wrote to what was the program's stdout / stderr at its start
   kToStderr = 2,
   kInexact = 4,       // handled by the general fallback
-  kAsynchronous = 8,  // Signal: came from outside, not from the instruction at pc
+  kAsynchronous = 8,  // Signal, Turn, End: came from outside, not from the instruction at pc
+  kInCall = 16,       // Memory: written by the system call under way, before it is finished
 };
 
 // System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.

@@ -227,7 +227,12 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       break;
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());
-      return c.ok && e.values.size() == 20;
+      return c.ok && e.values.size() == 21;
+    case EventKind::Turn:
+      place();
+      e.digest = c.u32();
+      e.next_thread = static_cast<int>(c.varint());
+      break;
     case EventKind::Checksum:
       place();
       e.digest = c.u32();
@@ -265,6 +270,8 @@ bool LogReader::next(Event& event) {
   }
   rest_ = rest_.subspan(size);
   number_++;
+  event.thread = thread_;
+  if (event.kind == EventKind::Turn) thread_ = event.next_thread;
   return true;
 }
 

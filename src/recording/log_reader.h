@@ -68,6 +68,8 @@ struct Event {
   std::vector<Piece> pieces;      // Syscall
   std::vector<uint64_t> values;   // Instr, Start
   int signo = 0;                  // Signal
+  int next_thread = 0;            // Turn: who has it from here on
+  int thread = 1;                 // who had the turn when it happened (LogReader only)
   EndKind end{};                  // End
   uint64_t addr = 0, length = 0;  // Map, Memory
   int prot = 0, map_flags = 0;    // Map
@@ -92,6 +94,7 @@ class LogReader {
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
   uint64_t number_ = 0;
+  int thread_ = 1;
   std::optional<std::string> damage_;
 };
 

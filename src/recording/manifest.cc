@@ -111,6 +111,7 @@ Json to_json(const Manifest& m) {
   j["cpu"] = {
       {"vendor", m.cpu.vendor}, {"model", m.cpu.model}, {"level", m.cpu.level}, {"shown", m.cpu.shown}};
   j["start_ns"] = m.start_ns;
+  j["chaos"] = m.chaos ? Json(*m.chaos) : Json();
   j["end"] = m.end ? from_end(*m.end) : Json();
   j["notes"] = from_list(m.notes);
   return j;
@@ -132,6 +133,7 @@ Manifest from_json(const Json& j) {
   m.cpu = {cpu.at("vendor").get<std::string>(), cpu.at("model").get<std::string>(),
            cpu.at("level").get<std::string>(), cpu.at("shown").get<std::map<std::string, uint64_t>>()};
   m.start_ns = j.at("start_ns").get<int64_t>();
+  if (j.contains("chaos") && !j["chaos"].is_null()) m.chaos = j["chaos"].get<uint64_t>();
   if (!j.at("end").is_null()) m.end = to_end(j.at("end"));
   m.notes = to_list(j.at("notes"));
   return m;

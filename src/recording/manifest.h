@@ -38,7 +38,8 @@ struct Manifest {
     friend bool operator==(const Cpu&, const Cpu&) = default;
   } cpu;
 
-  int64_t start_ns = 0;  // CLOCK_REALTIME
+  int64_t start_ns = 0;           // CLOCK_REALTIME
+  std::optional<uint64_t> chaos;  // seed, if recorded in chaos mode
 
   // Missing: the recorder is still at work, or was killed.
   struct End {

@@ -30,6 +30,21 @@ EventHeader header_at(const uint8_t* p) {
   return h;
 }
 
+// Not something that happened behind the call before it.
+bool belongs_to_next(const EventHeader& header) {
+  switch (static_cast<EventKind>(header.kind)) {
+    case EventKind::Syscall:
+    case EventKind::Instr:
+      return true;
+    case EventKind::Turn:
+      return !(header.flags & recording::kAsynchronous);
+    case EventKind::Memory:
+      return header.flags & recording::kInCall;
+    default:
+      return false;
+  }
+}
+
 void write_all(int fd, uint64_t addr, uint64_t n) {
   while (n > 0) {
     long done = hot::syscall6(1, fd, static_cast<long>(addr), static_cast<long>(n), 0, 0, 0);
@@ -164,10 +179,7 @@ bool replay_syscall_hot(Context& ctx) {
   s.p = next;
   s.event++;
   // What follows may belong here: a signal behind this call, a checksum, the end.
-  if (s.p != s.end) {
-    auto kind = static_cast<EventKind>(header_at(s.p).kind);
-    if (kind == EventKind::Syscall || kind == EventKind::Instr) return true;
-  }
+  if (s.p != s.end && belongs_to_next(header_at(s.p))) return true;
   s.executed = true;
   s.nr = nr;
   return false;
@@ -190,8 +202,7 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
   values.count = static_cast<unsigned>(c.varint());
   if (values.count > 4) return false;
   for (unsigned i = 0; i < values.count; i++) values.value[i] = c.varint();
-  auto kind = static_cast<EventKind>(header_at(next).kind);
-  if (!c.ok || (kind != EventKind::Syscall && kind != EventKind::Instr)) return false;
+  if (!c.ok || !belongs_to_next(header_at(next))) return false;
   engine::apply(op, insn, values, ctx);
   s.tick = tick;
   s.p = next;

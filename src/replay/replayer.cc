@@ -6,6 +6,7 @@
 #include "replay/replayer.h"
 
 #include <fmt/format.h>
+#include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -52,6 +53,8 @@ const char* kind_name(EventKind kind) {
       return "note";
     case EventKind::End:
       return "end";
+    case EventKind::Turn:
+      return "turn of a thread";
     default:
       return "unknown event";
   }
@@ -168,6 +171,13 @@ void Replayer::set_memory(const Event& e) {
   if (!ok) throw Error(fmt::format("cannot set memory at {:#x}", e.addr), kExitDivergence);
 }
 
+// … that may be code, or watched.
+void Replayer::change_memory(const Event& e) {
+  process_.engine().forget(e.addr, e.addr + e.length);
+  process_.prepare_write(e.addr, e.addr + e.length);
+  set_memory(e);
+}
+
 void Replayer::prepare() {
   Event e;
   while (take(e)) {
@@ -188,6 +198,7 @@ void Replayer::prepare() {
         for (int signo = 1; signo <= kSignals; signo++)
           if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
         process_.signals.mask = e.values[19];
+        process_.current().tid = static_cast<int>(e.values[20]);
         return;
       }
       default:
@@ -290,10 +301,14 @@ Outcome Replayer::run() {
   Context& ctx = context();
   after_call(0, 0);
   while (!outcome_) {
-    if (goal_ && ctx.tick == goal_->tick)
+    if (resume_call_) {
+      resume_call_ = false;
+      on_syscall();
+    } else if (goal_ && ctx.tick == goal_->tick) {
       step_to_goal();
-    else
+    } else {
       react(process_.engine().run());
+    }
   }
   outcome_->ticks = ctx.tick;
   outcome_->events = bs_replay.event;
@@ -307,22 +322,31 @@ void Replayer::on_syscall() {
   if (s.executed) {
     // Registers are done already; what matters for signals behind the call is its result.
     s.executed = false;
-    after_call(s.nr, static_cast<int64_t>(ctx.gpr[RAX]));
+    uint64_t args[6];
+    syscall_args(ctx, args);
+    end_of_call(s.nr, args, static_cast<int64_t>(ctx.gpr[RAX]));
     return;
   }
   uint64_t args[6];
   syscall_args(ctx, args);
   Event e;
   if (!take(e)) return end_incomplete();
+  while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
+    change_memory(e);
+    if (!take(e)) return end_incomplete();
+  }
+  if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
   if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
-    check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
+    auto status = static_cast<int>(args[0]);
+    if (nr == SYS_exit) status = process_.leader_exit.value_or(status);
+    check_end(e, EndKind::Exit, status & 0xff);
     return end(e);
   }
   if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec)
     return end(e);
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
-  if (e.kind == EventKind::End && e.end == EndKind::Signal && e.result == SIGKILL && e.pc == ctx.rip - 2 &&
-      e.tick == ctx.tick)
+  if (e.kind == EventKind::End && e.end == EndKind::Signal && e.pc == ctx.rip - 2 && e.tick == ctx.tick &&
+      (e.result == SIGKILL || (e.flags & recording::kAsynchronous)))
     return end(e);
   std::string now = fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2));
   if (e.kind != EventKind::Syscall || e.nr != recording::logged_number(nr) || e.tick != ctx.tick ||
@@ -337,8 +361,39 @@ void Replayer::on_syscall() {
   int64_t result = e.result;
   if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
   if (result != e.result) diverged(e, event_text(e), fmt::format("{} = {}", now, result));
+  process_.current().in_call = false;
   if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  end_of_call(nr, args, result);
+}
+
+void Replayer::end_of_call(uint64_t nr, const uint64_t args[6], int64_t result) {
+  if (result == -EINTR)
+    if (auto mask = waiting_mask(nr, args)) process_.suspend_mask(*mask);
   after_call(nr, result);
+}
+
+void Replayer::pass_turn(const Event& e) {
+  Context& ctx = context();
+  const auto reason = static_cast<recording::TurnReason>(e.nr);
+  const bool preempted = reason == recording::TurnReason::Preempted;
+  Thread& from = process_.current();
+  Thread* next = process_.thread(e.next_thread);
+  const Address pc = preempted ? ctx.rip : ctx.rip - 2;
+  if (e.tick != ctx.tick || e.pc != pc || e.digest != register_digest(ctx) || !next ||
+      (reason == recording::TurnReason::Ended && next == &from))
+    diverged(
+        e, fmt::format("{} to thread {}", event_text(e), e.next_thread),
+        fmt::format("thread {} at {}{}", from.name, place(ctx.tick, pc), next ? "" : ", no such thread"));
+  from.in_call = !preempted;
+  if (from.name == 1 && reason == recording::TurnReason::Ended)
+    process_.leader_exit = static_cast<int>(ctx.gpr[RDI]);
+  process_.turn_to(*next);
+  if (reason == recording::TurnReason::Ended) process_.end_thread(from);
+  if (next->in_call) {
+    resume_call_ = true;
+  } else {
+    after_call(0, 0);
+  }
 }
 
 // Inputs are compared, outputs put into guest memory.
@@ -419,12 +474,9 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_rt_sigreturn:
       if (!process_.sys_rt_sigreturn()) on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
       return 0;
-    case SYS_rt_sigsuspend:
-      if (logged == -EINTR) {
-        uint64_t mask = 0;
-        read_guest(args[0], &mask);
-        process_.suspend_mask(mask);
-      }
+    case SYS_clone:
+      if (logged > 0 && (args[0] & CLONE_THREAD))
+        process_.start_thread(args[0], args[1], args[4], static_cast<int>(logged));
       return logged;
     default:
       return logged;
@@ -442,11 +494,11 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
+    } else if (kind == EventKind::Memory && (header.flags & recording::kInCall)) {
+      break;  // of the next call
     } else if (kind == EventKind::Memory) {
       take(e);
-      process_.engine().forget(e.addr, e.addr + e.length);
-      process_.prepare_write(e.addr, e.addr + e.length);
-      set_memory(e);
+      change_memory(e);
     } else if (kind == EventKind::FileSize) {
       take(e);
       auto file = shared_.find({e.dev, e.inode});
@@ -461,7 +513,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     } else if (kind == EventKind::Signal && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
-      if (!reached(e)) return;
+      if (!reached(e)) break;
       take(e);
       if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
         diverged(e, event_text(e), fmt::format("the end of a system call at {}", place(ctx.tick, ctx.rip)));
@@ -471,23 +523,31 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       first = false;
       if (!process_.push_handler(e.signo, info, TrapInfo{}))
         diverged(e, event_text(e), "no stack for the handler");
+    } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) break;
+      take(e);
+      process_.restore_mask();
+      return pass_turn(e);
     } else if (kind == EventKind::End && (header.flags & recording::kAsynchronous)) {
       // Died of a signal from outside: here, or (pc 0) while it was computing, in the quantum of that tick.
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
-      if (!reached(e)) return;
+      if (!reached(e)) break;
       take(e);
       end(e);
     } else if (kind == EventKind::End) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
-      if (e.end != EndKind::Stopped) return;
+      if (e.end != EndKind::Stopped) break;
       take(e);
       end(e);
     } else {
-      return;
+      break;
     }
   }
+  process_.restore_mask();
 }
 
 void Replayer::on_host_op(const isa::Insn& insn) {

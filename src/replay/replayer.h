@@ -40,10 +40,15 @@ class Replayer {
   void step_to_goal();
   void react(const engine::Stop& stop);
   void set_memory(const recording::Event& event);
+  void change_memory(const recording::Event& event);
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
   void after_call(uint64_t nr, int64_t result);
+  // Behind a call whose waiting mask (rt_sigsuspend, ppoll …) counts until a handler or the end of the call.
+  void end_of_call(uint64_t nr, const uint64_t args[6], int64_t result);
+  // The turn passes from the current thread, at a call that waits or between two instructions.
+  void pass_turn(const recording::Event& event);
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
   void apply_map(const recording::Event& event);
@@ -65,6 +70,7 @@ class Replayer {
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
+  bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
 };
 
 }  // namespace backstep::replayer

@@ -1,0 +1,29 @@
+// A thread of the guest. All threads of a process are contexts that take turns on one kernel thread, when
+// recording as well as in replay: the one that has the turn has its registers in engine/context.h and its
+// signal state in Process::signals; the others keep theirs here.
+#pragma once
+#include <cstdint>
+
+#include "engine/context.h"
+#include "guest/signal_frame.h"
+
+namespace backstep::guest {
+
+struct Thread {
+  int name = 1;  // virtual name: 1 is the first thread, then in the order of creation
+  int tid = 0;   // the kernel's, as it was in the recorded run
+  // Stands behind a system-call instruction whose call has no result yet.
+  bool in_call = false;
+  uint64_t clear_child_tid = 0;  // CLONE_CHILD_CLEARTID, set_tid_address: zeroed and woken when it ends
+  uint64_t robust_list = 0;
+
+  // Valid while another thread has the turn.
+  uint64_t gpr[16] = {};
+  Address rip = 0;
+  uint64_t rflags = 0x202;
+  uint64_t fs_base = 0, gs_base = 0;
+  SignalState signals;
+  alignas(64) unsigned char xsave[kXsaveSize] = {};
+};
+
+}  // namespace backstep::guest
