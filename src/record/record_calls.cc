@@ -254,8 +254,19 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       if (args[1] != 24) return logged(-EINVAL);
       process_.current().robust_list = args[0];
       return logged(0);
-    case SYS_get_robust_list:
-      return logged(-EPERM);
+    case SYS_get_robust_list: {
+      const auto tid = static_cast<int>(args[0]);
+      uint64_t head = process_.current().robust_list, length = 24;
+      if (tid != 0 && tid != process_.current().tid) {
+        Task* task = turns_.by_tid(tid);
+        if (!task) return logged(-EPERM);
+        head = task->thread->robust_list;
+      }
+      if (!process_.writable(args[1], 8) || !process_.writable(args[2], 8)) return logged(-EFAULT);
+      std::memcpy(reinterpret_cast<void*>(args[2]), &length, 8);
+      std::memcpy(reinterpret_cast<void*>(args[1]), &head, 8);
+      return logged(0, true);
+    }
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:

@@ -341,8 +341,13 @@ void Recorder::send_to(Task& task, const siginfo_t& info) {
     read_guest(task.args[0], &set);
     wanted |= set >> (info.si_signo - 1) & 1;
   }
-  if (wanted && &task != &turns_.current()) turns_.interrupt(task);
-  if (wanted && &task == &turns_.current() && task.thread->in_call) turns_.interrupt(task);
+  if (!wanted) return;
+  if (&task != &turns_.current()) {
+    // It gets the turn soon: a signal is urgent.
+    yielded_ = true;
+    bs_record.turn_request = true;
+  }
+  if (&task != &turns_.current() || task.thread->in_call) turns_.interrupt(task);
 }
 
 // Signals to the process go to a thread that does not block them: the first one if it can be, as in the
@@ -362,6 +367,14 @@ void Recorder::route_signals() {
       const ThreadTimer& timer = thread_timers_[hit.index];
       Task* task = turns_.by_tid(timer.tid);
       if (!task) continue;
+      // A timer has one signal at a time; what comes on top of it is counted.
+      auto waiting = std::find_if(task->signals.begin(), task->signals.end(), [&](const siginfo_t& i) {
+        return i.si_code == SI_TIMER && i.si_signo == timer.signo && i.si_timerid == timer.id;
+      });
+      if (waiting != task->signals.end()) {
+        waiting->si_overrun += 1 + hit.overrun;
+        continue;
+      }
       siginfo_t info;
       std::memset(&info, 0, sizeof info);
       info.si_signo = timer.signo;
@@ -562,14 +575,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
 Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& result) {
   const Syscall& row = syscall_row(SYS_futex);
   const auto command = args[1] & FUTEX_CMD_MASK;
-  const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
-                     command == FUTEX_LOCK_PI2;
-  if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
-      command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI || command == FUTEX_CMP_REQUEUE_PI) {
-    note_once("a priority-inheriting lock in shared memory was answered with ENOSYS");
-    log_call(row, SYS_futex, args, result = -ENOSYS, false);
-    return Begun::Done;
-  }
+  const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
   if (!waits) {
     uint32_t before = 0, after = 0;
     if (command == FUTEX_WAKE_OP) read_guest(args[4], &before);
@@ -648,8 +654,14 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     return Begun::Done;
   };
   if (addr % 4) return done(-EINVAL);
-  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED))
-    return futex_in_kernel(args, result);
+  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep ourselves.
+  const bool pi = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
+                  command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI ||
+                  command == FUTEX_CMP_REQUEUE_PI;
+  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED)) {
+    if (!pi) return futex_in_kernel(args, result);
+    note_once("a priority-inheriting lock in shared memory: waiters in other processes are not woken");
+  }
   int64_t deadline = kNever;
   const bool timed = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
                      command == FUTEX_LOCK_PI2;
@@ -686,7 +698,7 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
       }
       const int woken = turns_.wake(addr, count, ~0u);
       const int moved = turns_.requeue(addr, addr2, count2);
-      return done(command == FUTEX_REQUEUE ? woken : woken + moved);
+      return done(woken + moved);
     }
     case FUTEX_WAKE_OP: {
       const auto code = static_cast<uint32_t>(args[5]);
@@ -1099,7 +1111,8 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       return Begun::NotMine;
     case SYS_clock_gettime: {
       if (args[0] != CLOCK_THREAD_CPUTIME_ID) return Begun::NotMine;
-      const int64_t ns = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t with_turn = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t ns = std::min(with_turn, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
       const Timespec ts{ns / kSecond, ns % kSecond};
       if (!process_.writable(args[1], sizeof ts)) return done(-EFAULT);
       std::memcpy(reinterpret_cast<void*>(args[1]), &ts, sizeof ts);

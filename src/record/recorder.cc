@@ -407,10 +407,11 @@ void Recorder::set_real_action(int signo) {
   bs_record.fatal_mask &= ~bit;
   if (fate == Fate::Handle || fate == Fate::Die) {
     if (fate == Fate::Die) bs_record.fatal_mask |= bit;
-    engine::install_handler(signo);
+    engine::install_handler(signo, process_.actions[signo].flags & (SA_NOCLDSTOP | SA_NOCLDWAIT));
     return;
   }
   KernelSigaction real{};
+  real.flags = process_.actions[signo].flags & (SA_NOCLDSTOP | SA_NOCLDWAIT);
   real.handler = process_.actions[signo].handler == 1 ? 1 : 0;
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
 }

@@ -118,13 +118,13 @@ void Turns::drop_deadline(Task& task) {
   task.deadline = kNever;
 }
 
-void Turns::finish(Task& task, int64_t result) {
+void Turns::finish(Task& task, int64_t result, bool first) {
   if (task.wait == Task::Wait::Futex) forget_futex(task);
   if (task.wait == Task::Wait::Call) calls_--;
   drop_deadline(task);
   task.wait = Task::Wait::None;
   task.result = result;
-  make_ready(task);
+  make_ready(task, first);
 }
 
 void Turns::interrupt(Task& task) {
@@ -135,7 +135,7 @@ void Turns::interrupt(Task& task) {
       interrupt_call(*task.body);
       break;
     default:
-      finish(task, -EINTR);
+      finish(task, -EINTR, true);
       break;
   }
 }

@@ -71,7 +71,7 @@ class Turns {
   // Waiting. `finish`: the call has a result, the thread wants the turn.
   void wait(Task& task, Task::Wait what, int64_t deadline, int64_t timeout_result);
   void wait_futex(Task& task, uint64_t key, uint32_t bitset, int64_t deadline);
-  void finish(Task& task, int64_t result);
+  void finish(Task& task, int64_t result, bool first = false);
   // A signal ends the wait. (A body needs a moment for that; the call may also still succeed.)
   void interrupt(Task& task);
   // Wakes up to `most` waiters of a futex, oldest first; `requeue_to` takes up to `most_requeued` of the

@@ -521,8 +521,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       std::memcpy(&info, e.body.data(), std::min(sizeof info, e.body.size()));
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
-      if (!process_.push_handler(e.signo, info, TrapInfo{}))
-        diverged(e, event_text(e), "no stack for the handler");
+      if (!process_.push_handler(e.signo, info, TrapInfo{})) return end_without_stack();
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
@@ -592,13 +591,17 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
       // Both were zeroed before they were filled in.  NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       e.body.size() < sizeof info || std::memcmp(e.body.data(), &info, sizeof info) != 0)
     diverged(e, event_text(e), now);
-  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) {
-    Event death;
-    if (!take(death)) return end_incomplete();
-    if (death.kind != EventKind::End) diverged(death, event_text(death), "no stack for the handler");
-    return end(death);
-  }
+  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) return end_without_stack();
   after_call(0, 0);
+}
+
+// A handler whose frame does not fit on the stack: the program dies of that, here.
+void Replayer::end_without_stack() {
+  Event death;
+  if (!take(death)) return end_incomplete();
+  if (death.kind != EventKind::End || death.result != SIGSEGV)
+    diverged(death, event_text(death), "no stack for the handler");
+  end(death);
 }
 
 void Replayer::check_end(const Event& e, EndKind kind, int64_t status) {

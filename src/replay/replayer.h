@@ -56,6 +56,7 @@ class Replayer {
                   int contents);  // the memory file that stands for a shared one
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
+  void end_without_stack();
   void end_incomplete();
   [[noreturn]] void diverged(const recording::Event& event, const std::string& logged,
                              const std::string& now);
