@@ -1,30 +1,29 @@
 // Bugs that ordinary scheduling hides; ends with 1 if the bug was met, with 0 if not.
-//   thr_chaos window     two threads check a flag and set it a few instructions later, once in their short lives
-//   thr_chaos order      main uses what a thread sets first thing, after giving it ample time
+//   thr_chaos twice      two threads make a thing if it is not there yet; both may find that it is not
 //   thr_chaos lost       a waiter that checks, then sleeps: the wake-up may come in between
+//   thr_chaos order      main uses what a thread sets first thing, after sleeping long enough
 #include <semaphore.h>
 
 #include "thr.h"
 
-static volatile int busy, together, value;
+static volatile int made, value;
+static atomic_int instances;
 static sem_t semaphore;
 
-static void* enters(void* argument) {
-  compute(3000);
-  if (!busy) {
-    compute(10);
-    busy++;
-    if (busy > 1) together = 1;
-    compute(10);
-    busy--;
+static void* makes(void* argument) {
+  compute(50);
+  if (!made) {
+    compute(300);
+    instances++;
+    made = 1;
   }
-  compute(3000);
+  compute(50);
   return 0;
 }
-static int window(void) {
-  pthread_t threads[2] = {start(enters, 0), start(enters, 0)};
+static int twice(void) {
+  pthread_t threads[2] = {start(makes, 0), start(makes, 0)};
   join(threads[0]), join(threads[1]);
-  return together;
+  return instances > 1;
 }
 
 static void* sets(void* argument) {
@@ -36,7 +35,7 @@ static void* sets(void* argument) {
 static int order(void) {
   sem_init(&semaphore, 0, 0);
   pthread_t thread = start(sets, 0);
-  sleep_us(3000);  // "long enough"
+  sleep_us(3000);
   int seen = value;
   while (sem_wait(&semaphore) != 0) {
   }
@@ -50,7 +49,7 @@ static volatile int ready;
 static atomic_int missed;
 static void* waits(void* argument) {
   if (!ready) {  // without the lock
-    compute(10);
+    compute(100);
     pthread_mutex_lock(&mutex);
     struct timespec until = after_us(CLOCK_REALTIME, 30000);
     if (pthread_cond_timedwait(&condition, &mutex, &until) == ETIMEDOUT) missed = 1;
@@ -60,7 +59,7 @@ static void* waits(void* argument) {
 }
 static int lost(void) {
   pthread_t thread = start(waits, 0);
-  sleep_us(1000);
+  compute(100);
   ready = 1;
   pthread_mutex_lock(&mutex);
   pthread_cond_signal(&condition);
@@ -70,8 +69,8 @@ static int lost(void) {
 }
 
 int main(int argc, char** argv) {
-  const char* what = argc > 1 ? argv[1] : "window";
-  int found = !strcmp(what, "order") ? order() : !strcmp(what, "lost") ? lost() : window();
+  const char* what = argc > 1 ? argv[1] : "twice";
+  int found = !strcmp(what, "order") ? order() : !strcmp(what, "lost") ? lost() : twice();
   puts(found ? "found" : "not found");
   return found;
 }
