@@ -33,6 +33,13 @@ static void make_pipe(void) { CHECK(pipe(a) == 0); }
 static void close_pipe(void) { close(a[0]), close(a[1]); }
 static void write_byte(void) { CHECK(write(a[1], "x", 1) == 1); }
 
+// A read may return less than there is.
+static int read_all(int from, char* text, long size) {
+  long got = 0, n;
+  while (got < size && (n = read(from, text + got, (size_t)(size - got))) > 0) got += n;
+  return got == size;
+}
+
 static long wait_read(void) {
   char byte;
   long n = read(a[0], &byte, 1);
@@ -102,7 +109,7 @@ static long wait_accept(void) {
   socklen_t size = sizeof peer;
   int client = accept(listener, (struct sockaddr*)&peer, &size);
   char text[8] = "";
-  CHECK(client >= 0 && read(client, text, 5) == 5);
+  CHECK(client >= 0 && read_all(client, text, 5));
   close(client);
   return text[0] * 10 + (peer.sin_family == AF_INET);
 }
@@ -229,7 +236,7 @@ static void make_fifo(void) { CHECK(mkfifo("fifo", 0600) == 0); }
 static long wait_fifo(void) {
   char text[8] = "";
   int reader = open("fifo", O_RDONLY);
-  CHECK(reader >= 0 && read(reader, text, 7) == 4);
+  CHECK(reader >= 0 && read_all(reader, text, 4));
   close(reader);
   return text[3];
 }
