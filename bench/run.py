@@ -255,7 +255,8 @@ def geomean(values):
 
 COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"), ("native CPU s", "{native_cpu_s:.3f}"),
            ("record", "{record_ratio:.2f}"), ("replay", "{replay_ratio:.2f}"),
-           ("record ns each", "{each}"), ("record +ms", "{record_ms:.1f}"), ("replay +ms", "{replay_ms:.1f}"), ("M ticks", "{mega_ticks:.1f}"),
+           ("record ns each", "{each}"),
+           ("record +ms", "{record_ms:.1f}"), ("replay +ms", "{replay_ms:.1f}"), ("M ticks", "{mega_ticks:.1f}"),
            ("events", "{events}"), ("log B/event", "{bytes_per_event:.1f}"),
            ("recording KB", "{kilobytes:.0f}"), ("native MB", "{native_mb:.0f}"),
            ("record MB", "{record_mb:.0f}"), ("replay MB", "{replay_mb:.0f}")]
