@@ -112,6 +112,8 @@ std::string turn_text(const Event& event) {
       return fmt::format("turn to thread {}", event.next_thread);
     case recording::TurnReason::Blocked:
       return fmt::format("waits in a system call; turn to thread {}", event.next_thread);
+    case recording::TurnReason::Vforked:
+      return fmt::format("waits in vfork; its child is thread {}", event.next_thread);
     case recording::TurnReason::Ended:
       return fmt::format("ends; turn to thread {}", event.next_thread);
   }

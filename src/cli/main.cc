@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "record/record.h"
 
 namespace {
 
@@ -75,6 +76,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   int status = 0;
   try {
+    if (is_succession()) return succeed();
     status = run(argc, argv);
   } catch (const Error& e) {
     fmt::print(stderr, "backstep: {}\n", e.what());

@@ -94,6 +94,10 @@ std::optional<std::string> own_proc_file(const std::string& path) {
 
 }  // namespace
 
+bool Recorder::is_own_exe(const std::string& path) const {
+  return own_proc_file(path) == "exe";
+}
+
 void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                         bool buffers) {
   uint8_t flags = row.traits & kOutput ? kind_of(args[0]) & 3 : 0;
@@ -687,90 +691,6 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
     result = -EINTR;
   }
   log_call(row, nr, args, result, false);
-  return result;
-}
-
-// Recorded children come with a later version. A forked child runs on under the engine,
-// unrecorded, so that the program as a whole works; the recording says so.
-int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
-  const Syscall& row = syscall_row(nr);
-  Context& ctx = context();
-  uint64_t flags = nr == SYS_clone ? args[0] : SIGCHLD;
-  int64_t result;
-  if (flags & CLONE_THREAD) return do_clone(args);
-  if ((flags & CLONE_VM) && !(flags & CLONE_VFORK)) {
-    const std::string note =
-        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
-        "EAGAIN";
-    if (!notes_.count(note)) say(note);
-    note_once(note);
-    result = -EAGAIN;
-  } else {
-    note_once(
-        "the program started child processes; this version records only the first process (children ran "
-        "unrecorded)");
-    uint64_t real = flags & ~static_cast<uint64_t>(CLONE_VM | CLONE_VFORK | CLONE_SETTLS);
-    uint64_t stack = nr == SYS_clone ? args[1] : 0;
-    result =
-        hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
-                      nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
-    if (result == 0) {
-      detached_ = true;
-      end_threads();
-      log_.abandon();
-      for (int& fd : bs_record.our_fds) fd = -1;
-      if (stack) ctx.gpr[RSP] = stack;
-      if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
-      return 0;
-    }
-  }
-  log_call(row, nr, args, result, true);
-  return result;
-}
-
-// The new program is not followed yet: the log ends here and the program goes on natively.
-int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
-  Context& ctx = context();
-  // If the kernel takes it we do not come back, so the end is written first and taken back on failure.
-  recording::Appender before = log_.appender();
-  uint64_t state = before.chunk ? before.chunk->state : 0;
-  bool mark = log_.active() && !detached_;
-  if (mark && !log_.appender().has_room(256)) {
-    log_.reserve(4096);
-    before = log_.appender();
-    state = before.chunk ? before.chunk->state : 0;
-  }
-  if (mark && log_.active()) {
-    recording::Appender& log = log_.appender();
-    uint8_t* at = log.begin(EventKind::End, 0, 0);
-    at = log.put_place(at, ctx.tick, ctx.rip - 2);
-    *at++ = static_cast<uint8_t>(EndKind::Exec);
-    at = recording::put_varint(at, 0);
-    log.commit(at);
-    manifest_.end = recording::Manifest::End{EndKind::Exec, 0, 0, ctx.tick, log.events, std::nullopt};
-    manifest_.notes.push_back("the program became another one (execve), which this version does not follow");
-    try {
-      manifest_.save(recording_.manifest_path());
-    } catch (const Error&) {
-      // Nothing to do about it here; the log is what counts.
-    }
-  }
-  uint64_t mask = process_.signals.mask;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
-  auto path = guest_text(args[nr == SYS_execve ? 0 : 1]);
-  if (path && nr == SYS_execve && own_proc_file(*path) == "exe")
-    real[0] = reinterpret_cast<uint64_t>(start_.exe.c_str());
-  int64_t result = raw(nr, real);
-  set_real_mask();
-  if (mark && log_.active()) {
-    log_.appender() = before;
-    before.chunk->state = state;
-    manifest_.end.reset();
-    manifest_.notes.pop_back();
-  }
-  log_call(syscall_row(nr), nr, args, result);
   return result;
 }
 

@@ -374,7 +374,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   mask |= ~(s.fatal_mask | kFaults);
   __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
   if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
-  return in_guest ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
+  return in_guest && !s.no_leave ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
 }
 
 }  // namespace backstep::recorder

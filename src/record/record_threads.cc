@@ -223,17 +223,9 @@ void Recorder::pass_turn(TurnReason reason) {
   next.delayed_until = 0;
   if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
-    log_.reserve(4096);
-    recording::Appender& log = log_.appender();
-    if (log.chunk) {
-      const bool preempted = reason == TurnReason::Preempted;
-      uint8_t* at =
-          log.begin(EventKind::Turn, preempted ? recording::kAsynchronous : 0, static_cast<uint16_t>(reason));
-      at = log.put_place(at, ctx.tick, preempted ? ctx.rip : ctx.rip - 2);
-      at = recording::put_u32(at, register_digest(ctx));
-      at = recording::put_varint(at, static_cast<uint64_t>(next.thread->name));
-      log.commit(at);
-    }
+    const bool preempted = reason == TurnReason::Preempted;
+    log_turn(reason, preempted ? recording::kAsynchronous : 0, preempted ? ctx.rip : ctx.rip - 2,
+             next.thread->name);
     process_.turn_to(*next.thread);
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
+#include "record/succession.h"
 
 extern char** environ;
 
@@ -54,39 +55,74 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       store_(library.store()),
       manifest_(recording::describe_start(options.command)),
       process_(options.engine),
-      log_(recording_.log_path(), 1),
+      origin_{1, recording::Birth::Start, 0, 0, static_cast<uint64_t>(getpid())},
+      tree_(recording_),
+      log_(recording_.log_path(), origin_),
       chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
                 kExitUsage);
-  HotState& s = bs_record;
-  s.log = &log_.appender();
-  s.cpu = *level;
-  if (*level < CpuLevel::V3) process_.xcr0 &= 3;
-  s.xcr0 = process_.xcr0;
-  s.chaos = chaos_.on();
-  manifest_.chaos = options.chaos;
-  s.next_checksum = options.check_deep ? 0 : ~0ull;
-  for (int& fd : s.our_fds) fd = -1;
-  s.our_fds[0] = log_.fd();
+  prepare(*level);
   // Programs close their stderr (ls does); our own words must still get there.
   if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0)
-    s.our_fds[1] = stderr_ = recording::move_fd_high(copy);
-  s.fd_kind[1] = recording::kToStdout;
-  s.fd_kind[2] = recording::kToStderr;
+    bs_record.our_fds[1] = stderr_ = recording::move_fd_high(copy);
+  bs_record.fd_kind[1] = recording::kToStdout;
+  bs_record.fd_kind[2] = recording::kToStderr;
+}
+
+Recorder::Recorder(const Succession& before, const recording::Library& library, recording::Recording recording)
+    : options_(before.options),
+      library_(library),
+      recording_(std::move(recording)),
+      store_(library.store()),
+      manifest_(recording::describe_start(before.options.command)),
+      process_(before.options.engine),
+      origin_(before.origin),
+      tree_(recording_),
+      log_(recording_.log_path(origin_.process), origin_),
+      leader_(before.leader),
+      before_(std::make_unique<Succession>(before)),
+      chaos_(before.options.chaos) {
+  manifest_.env = before.env;
+  prepare(parse_cpu_level(options_.cpu).value());
+  stderr_ = bs_record.our_fds[1] = before.stderr_fd;
+  if (stderr_ >= 0) fcntl(stderr_, F_SETFD, FD_CLOEXEC);
+  for (auto [fd, kind] : before.fd_kinds)
+    if (fd < kTrackedFds) bs_record.fd_kind[fd] = static_cast<uint8_t>(kind);
+  started_ns_ = 0;
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::prepare(CpuLevel level) {
+  HotState& s = bs_record;
+  s.log = &log_.appender();
+  s.cpu = level;
+  if (level < CpuLevel::V3) process_.xcr0 &= 3;
+  s.xcr0 = process_.xcr0;
+  s.chaos = chaos_.on();
+  manifest_.chaos = options_.chaos;
+  s.next_checksum = options_.check_deep ? 0 : ~0ull;
+  for (int& fd : s.our_fds) fd = -1;
+  s.our_fds[0] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
   engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
-  manifest_.cpu.level = cpu_level_name(*level);
-  manifest_.cpu.shown = shown_features(*level);
+  manifest_.cpu.level = cpu_level_name(level);
+  manifest_.cpu.shown = shown_features(level);
   manifest_.cpu.shown["xcr0"] = process_.xcr0;
 }
 
 void Recorder::load() {
   StartOptions start;
   start.argv = options_.command;
-  for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+  if (before_) {
+    start.path = before_->path;
+    start.env = before_->env;
+  } else {
+    for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+  }
   rlimit limit{};
   getrlimit(RLIMIT_STACK, &limit);
   start.stack_size = limit.rlim_cur;
@@ -98,7 +134,7 @@ void Recorder::load() {
   manifest_.exe = start_.exe;
   inherit_signals();
   prctl(PR_SET_NAME, std::filesystem::path(options_.command[0]).filename().c_str());
-  manifest_.save(recording_.manifest_path());
+  save_manifest();
 
   Context& ctx = context();
   std::memset(ctx.gpr, 0, sizeof ctx.gpr);
@@ -154,7 +190,7 @@ void Recorder::log_memory(uint64_t addr, uint64_t size, uint8_t flags) {
 }
 
 void Recorder::run() {
-  started_ns_ = monotonic_ns();
+  started_ns_ = before_ ? before_->started_ns : monotonic_ns();
   for (int signo = 1; signo <= kSignals; signo++)
     if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
   set_real_mask();
@@ -391,6 +427,12 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
 }
 
 void Recorder::inherit_signals() {
+  if (before_) {
+    for (int signo = 1; signo <= kSignals; signo++)
+      if (before_->ignored >> (signo - 1) & 1) process_.actions[signo].handler = 1;
+    process_.signals.mask = before_->blocked;
+    return;
+  }
   for (int signo = 1; signo <= kSignals; signo++) {
     KernelSigaction current{};
     syscall(SYS_rt_sigaction, signo, nullptr, &current, 8);
@@ -421,7 +463,7 @@ void Recorder::set_real_action(int signo) {
 void Recorder::set_real_mask() {
   uint64_t mask = process_.signals.mask;
   for (const auto& [name, thread] : process_.threads())
-    if (thread.get() != &process_.current()) mask &= thread->signals.mask;
+    if (thread.get() != &process_.current() && !vfork_) mask &= thread->signals.mask;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
 }
@@ -446,11 +488,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   manifest_.end =
       recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
-  try {
-    manifest_.save(recording_.manifest_path());
-  } catch (const Error& e) {
-    say(e.what());
-  }
+  save_manifest();
   auto& end = *manifest_.end;
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
@@ -458,20 +496,34 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
                   stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
+void Recorder::save_manifest() {
+  try {
+    manifest_.save(recording_.manifest_path(origin_.process));
+  } catch (const Error& e) {
+    say(e.what());
+  }
+}
+
 void Recorder::say(const std::string& text) const {
-  if (options_.quiet || detached_ || stderr_ < 0) return;
+  if (options_.quiet || detached_ || !leader_ || stderr_ < 0) return;
   std::string line = "backstep: " + text + "\n";
   (void)!::write(stderr_, line.data(), line.size());
 }
 
 void Recorder::finish(EndKind kind, int64_t status, Address pc) {
-  if (!detached_) close_recording(kind, status, pc);
+  if (vfork_) {
+    vfork_end_ = VforkEnd{0, pc};
+  } else if (!detached_) {
+    close_recording(kind, status, pc);
+  }
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
 
 void Recorder::die(int signo, Address pc, bool asynchronous) {
-  if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+  if (vfork_) {
+    vfork_end_ = VforkEnd{recording::kAsynchronous, pc};
+  } else if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

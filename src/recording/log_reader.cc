@@ -45,10 +45,11 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   if (header.version == 0 || header.header_size < sizeof header || header.header_size % 64 ||
       header.header_size > 65536)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
-  process_ = header.process;
+  header_ = header;
   offset_ = header.header_size;
-  bool clean = header.process != 0 && size >= offset_;
-  for (uint64_t i = offsetof(FileHeader, reserved); i < offset_ && i < size; i++)
+  bool clean = header.process != 0 && size >= offset_ &&
+               header.check == hot::crc32c(0, &header, offsetof(FileHeader, check));
+  for (uint64_t i = sizeof header; i < offset_ && i < size; i++)
     clean = clean && data_[i] == 0;
   if (!clean)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);

@@ -62,15 +62,28 @@ int move_fd_high(int fd) {
   return fd;
 }
 
-LogWriter::LogWriter(const std::string& path, uint64_t process) : process_(process) {
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+LogWriter::LogWriter(const std::string& path, const Origin& origin) {
+  open(path, origin);
+}
+
+void LogWriter::open(const std::string& path, const Origin& origin) {
+  chunk_count_ = 0;
+  chunk_offset_ = file_size_ = 0;
+  stopped_.clear();
+  appender_.events = 0;
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
   FileHeader header{};
   std::memcpy(header.magic, kLogMagic, sizeof header.magic);
   header.version = kLogVersion;
   header.header_size = kPage;
-  header.process = process;
+  header.process = origin.process;
+  header.birth = static_cast<uint64_t>(origin.birth);
+  header.parent = origin.parent;
+  header.parent_event = origin.parent_event;
+  header.pid = origin.pid;
+  header.check = hot::crc32c(0, &header, offsetof(FileHeader, check));
   if (ftruncate(fd_, kPage) != 0 || pwrite(fd_, &header, sizeof header, 0) != sizeof header)
     throw Error(fmt::format("cannot write to the log {}: {}", path, errno_text(errno)));
   file_size_ = kPage;

@@ -22,6 +22,7 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
+#include "recording/tree.h"
 
 namespace backstep::replayer {
 
@@ -78,8 +79,9 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
     : options_(options),
       library_(library),
       recording_(std::move(recording)),
-      log_(recording_.log_path()),
       process_(options.engine) {
+  choose_logs();
+  // The CPU that was shown is the same for the whole tree.
   recording::Manifest manifest = recording_.manifest();
   std::string missing = missing_features(manifest.cpu.shown);
   if (!missing.empty())
@@ -95,21 +97,52 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
                       manifest.cpu.model));
     process_.xcr0 = xcr0->second;
   }
-  bs_replay.output = true;
-  if (options.progress) bs_replay.size = log_.size();
+  bs_replay.output = path_.empty();
+  if (options.progress) bs_replay.size = log_->size();
   engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+}
+
+// Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
+void Replayer::choose_logs() {
+  uint64_t wanted = options_.process ? recording::find_process(recording_, options_.process) : 1;
+  open_log(wanted);
+  while (static_cast<recording::Birth>(log_->header().birth) == recording::Birth::Fork) {
+    const auto& header = log_->header();
+    path_.insert(path_.begin(), {header.process, header.parent_event});
+    if (header.parent >= header.process)
+      throw Error("the recording is damaged: a process was started before its parent", kExitDivergence);
+    open_log(header.parent);
+  }
+}
+
+void Replayer::open_log(uint64_t process) {
+  log_ = std::make_unique<recording::LogFile>(recording_.log_path(process));
+  HotState& s = bs_replay;
+  s.p = s.end = nullptr;
+  s.event = 0;
+  s.position = 0;
+  if (options_.progress) s.size = log_->size();
+}
+
+bool Replayer::follow_child() {
+  if (path_at_ == path_.size() || bs_replay.event != path_[path_at_].event) return false;
+  open_log(path_[path_at_++].process);
+  process_.keep_only_current();
+  process_.current().tid = static_cast<int>(log_->header().pid);
+  bs_replay.output = path_at_ == path_.size();
+  return true;
 }
 
 bool Replayer::peek(EventHeader& header) {
   HotState& s = bs_replay;
   while (s.p == s.end) {
-    auto chunk = log_.next();
+    auto chunk = log_->next();
     if (!chunk) return false;
     s.p = chunk->events.data();
     s.end = s.p + chunk->events.size();
     s.event = chunk->first_event;
     s.tick = chunk->first_tick;
-    s.position = log_.position();
+    s.position = log_->position();
   }
   std::memcpy(&header, s.p, sizeof header);
   return true;
@@ -207,7 +240,7 @@ void Replayer::prepare() {
     }
   }
   throw Error(fmt::format("the recording holds no start of the program: {}",
-                          log_.damage().value_or("the recorder ended before the program started")),
+                          log_->damage().value_or("the recorder ended before the program started")),
               kExitDivergence);
 }
 
@@ -329,6 +362,7 @@ void Replayer::on_syscall() {
   }
   uint64_t args[6];
   syscall_args(ctx, args);
+  if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
   while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
@@ -373,22 +407,33 @@ void Replayer::end_of_call(uint64_t nr, const uint64_t args[6], int64_t result) 
 }
 
 void Replayer::pass_turn(const Event& e) {
+  using recording::TurnReason;
   Context& ctx = context();
-  const auto reason = static_cast<recording::TurnReason>(e.nr);
-  const bool preempted = reason == recording::TurnReason::Preempted;
+  const auto reason = static_cast<TurnReason>(e.nr);
+  const bool asynchronous = e.flags & recording::kAsynchronous;
   Thread& from = process_.current();
+  if (reason == TurnReason::Vforked) {
+    const bool clone = ctx.gpr[RAX] == SYS_clone;
+    Thread& child = process_.start_thread(clone ? ctx.gpr[RDI] : 0, clone ? ctx.gpr[RSI] : 0,
+                                          clone ? ctx.gpr[R8] : 0, from.tid);
+    before_vfork_.assign(std::begin(process_.actions), std::end(process_.actions));
+    if (child.name != e.next_thread) diverged(e, event_text(e), "a child of vfork with another name");
+  }
   Thread* next = process_.thread(e.next_thread);
-  const Address pc = preempted ? ctx.rip : ctx.rip - 2;
-  if (e.tick != ctx.tick || e.pc != pc || e.digest != register_digest(ctx) || !next ||
-      (reason == recording::TurnReason::Ended && next == &from))
-    diverged(
-        e, fmt::format("{} to thread {}", event_text(e), e.next_thread),
-        fmt::format("thread {} at {}{}", from.name, place(ctx.tick, pc), next ? "" : ", no such thread"));
-  from.in_call = !preempted;
-  if (from.name == 1 && reason == recording::TurnReason::Ended)
-    process_.leader_exit = static_cast<int>(ctx.gpr[RDI]);
+  const Address pc = asynchronous ? ctx.rip : ctx.rip - 2;
+  if (e.tick != ctx.tick || e.pc != pc || e.digest != register_digest(ctx) || !next || next == &from)
+    diverged(e, fmt::format("{} to thread {}", event_text(e), e.next_thread),
+             fmt::format("thread {} at {}{}", from.name, place(ctx.tick, pc), next ? "" : ", no such thread"));
+  from.in_call = !asynchronous;
+  if (from.name == 1 && reason == TurnReason::Ended) process_.leader_exit = static_cast<int>(ctx.gpr[RDI]);
   process_.turn_to(*next);
-  if (reason == recording::TurnReason::Ended) process_.end_thread(from);
+  if (reason == TurnReason::Ended) {
+    process_.end_thread(from);
+    if (!before_vfork_.empty()) {
+      std::copy(before_vfork_.begin(), before_vfork_.end(), process_.actions);
+      before_vfork_.clear();
+    }
+  }
   if (next->in_call) {
     resume_call_ = true;
   } else {
@@ -477,6 +522,10 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_clone:
       if (logged > 0 && (args[0] & CLONE_THREAD))
         process_.start_thread(args[0], args[1], args[4], static_cast<int>(logged));
+      if (logged == 0) {  // we are the child
+        if (args[1]) context().gpr[RSP] = args[1];
+        if (args[0] & CLONE_SETTLS) context().fs_base = args[4];
+      }
       return logged;
     default:
       return logged;
@@ -622,9 +671,9 @@ void Replayer::end(const Event& e) {
 
 void Replayer::end_incomplete() {
   Outcome o;
-  o.damaged = log_.damage().has_value();
-  o.incomplete = log_.damage()
-                     ? *log_.damage() + "; what was before it has been replayed"
+  o.damaged = log_->damage().has_value();
+  o.incomplete = log_->damage()
+                     ? *log_->damage() + "; what was before it has been replayed"
                      : "the recorder was ended before the program; all that it had logged has been replayed";
   outcome_ = o;
 }

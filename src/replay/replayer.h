@@ -1,6 +1,7 @@
 // One replaying process: the guest's state, made from the log instead of from the world.
 #pragma once
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -35,6 +36,9 @@ class Replayer {
   bool peek(recording::EventHeader& header);  // false: no more events
   bool take(recording::Event& event);         // decodes and steps over the next event
   void prepare();                             // start image
+  void choose_logs();
+  void open_log(uint64_t process);
+  bool follow_child();  // the fork at hand is where the log that is wanted goes on
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();
@@ -65,10 +69,17 @@ class Replayer {
   ReplayOptions options_;
   recording::Library library_;
   recording::Recording recording_;
-  recording::LogFile log_;
+  std::unique_ptr<recording::LogFile> log_;
   guest::Process process_;
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
+  // A forked child's history is its parent's up to the fork: logs to go over to, each at an event of the one before.
+  struct Step {
+    uint64_t process, event;
+  };
+  std::vector<Step> path_;
+  size_t path_at_ = 0;
+  std::vector<guest::KernelSigaction> before_vfork_;  // the parent's, while a child of vfork runs
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
