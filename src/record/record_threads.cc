@@ -283,14 +283,11 @@ void Recorder::finish_call(Task& task) {
   if (nr == SYS_rt_sigtimedwait && result == -EINTR) {
     uint64_t set = 0;
     read_guest(args[0], &set);
-    auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                              [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-    if (found != task.signals.end()) {
+    if (auto found = task.take_signal(set)) {
       result = found->si_signo;
       task.scratched = false;
       if (args[1] && process_.writable(args[1], 128))
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
-      task.signals.erase(found);
     }
   }
   if (task.scratched) {
@@ -541,11 +538,10 @@ void Recorder::leave_robust_list(Thread& thread) {
 
 void Recorder::do_exit_thread(int status) {
   Thread& thread = process_.current();
-  if (thread.name == 1) process_.leader_exit = status;
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
   if (process_.threads().size() == 1)
-    finish(EndKind::Exit, process_.leader_exit.value_or(status) & 0xff, context().rip - 2);
+    finish(EndKind::Exit, status & 0xff, context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -813,13 +809,10 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
   Task& task = turns_.current();
   uint64_t set;
   if (args[3] != 8 || !read_guest(args[0], &set)) return Begun::NotMine;
-  auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                            [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-  if (found != task.signals.end()) {
+  if (auto found = task.take_signal(set)) {
     if (args[1] && process_.writable(args[1], 128))
       std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     result = found->si_signo;
-    task.signals.erase(found);
     log_call(row, kNr, args, result);
     return Begun::Done;
   }
