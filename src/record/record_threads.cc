@@ -301,6 +301,17 @@ void Recorder::finish_call(Task& task) {
     const Timespec ts{left / kSecond, left % kSecond};
     if (rem && process_.writable(rem, sizeof ts)) std::memcpy(reinterpret_cast<void*>(rem), &ts, sizeof ts);
   }
+  const uint64_t flags = nr == SYS_sendto || nr == SYS_sendmmsg ? args[3] : nr == SYS_sendmsg ? args[2] : 0;
+  if (result == -EPIPE && (row.traits & (kOutput | kMovesBytes)) && !(flags & MSG_NOSIGNAL)) {
+    // It went to the body, which blocks it.
+    siginfo_t info;
+    std::memset(&info, 0, sizeof info);
+    info.si_signo = SIGPIPE;
+    info.si_code = SI_USER;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    send_to(task, info);
+  }
   std::copy(task.counts, task.counts + 6, bs_record.old_counts);
   if (result >= 0 && (row.traits & kCreatesFd) && static_cast<uint64_t>(result) < kTrackedFds)
     bs_record.fd_kind[result] = 0;
@@ -383,7 +394,9 @@ void Recorder::route_signals() {
       return !(mask & bit);
     };
     Task* target = turns_.first();
-    if (!target || !takes(*target)) target = &turns_.current();
+    // The kernel sends it to the thread that writes: the runner, for us.
+    const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
+    if (!target || own || !takes(*target)) target = &turns_.current();
     if (!takes(*target)) {
       target = nullptr;
       for (auto& [name, task] : turns_.tasks())
