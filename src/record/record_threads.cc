@@ -215,6 +215,7 @@ void Recorder::pass_turn(TurnReason reason) {
   route_signals();
   while (!turns_.anyone_ready()) {
     turns_.idle();
+    serve_shared();
     bs_record.turn_request = false;
     turns_.collect();
     route_signals();
@@ -290,6 +291,7 @@ void Recorder::finish_call(Task& task) {
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     }
   }
+  if (bs_record.sharing) own_arguments(row, nr, args);
   if (task.scratched) {
     task.scratch.give_back(row, nr, result, task.counts, process_);
     task.scratch.clear();
@@ -554,7 +556,8 @@ void Recorder::do_exit_thread(int status) {
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
   if (process_.threads().size() == 1)
-    finish(EndKind::Exit, status & 0xff, context().rip - 2);  // as the kernel since 5.17: the last one's status
+    finish(EndKind::Exit, status & 0xff,
+           context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -565,6 +568,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
   const Region* r = process_.map.find(addr);
   int woken = turns_.wake(addr, most, bitset);
   if (r && (r->flags & MAP_SHARED) && woken < most) {
+    if (SharedObject* object = shared_object(*r)) addr = object->alias(r->offset + (addr - r->start));
     long more = syscall(SYS_futex, addr, FUTEX_WAKE_BITSET, most - woken, nullptr, nullptr, bitset);
     if (more > 0) woken += static_cast<int>(more);
   }
@@ -577,18 +581,28 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   const Syscall& row = syscall_row(SYS_futex);
   const auto command = args[1] & FUTEX_CMD_MASK;
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  auto by_alias = [&](uint64_t& addr) {
+    const Region* r = process_.map.find(addr);
+    if (SharedObject* object = r ? shared_object(*r) : nullptr)
+      addr = object->alias(r->offset + (addr - r->start));
+  };
+  by_alias(real[0]);
+  if (command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE || command == FUTEX_WAKE_OP) by_alias(real[4]);
   if (!waits) {
     uint32_t before = 0, after = 0;
-    if (command == FUTEX_WAKE_OP) read_guest(args[4], &before);
-    result = raw(SYS_futex, args);
+    if (command == FUTEX_WAKE_OP) {
+      own_range(args[4], 4);
+      read_guest(args[4], &before);
+    }
+    result = raw(SYS_futex, real);
     if (command == FUTEX_WAKE_OP && read_guest(args[4], &after) && before != after)
       log_memory(args[4], 4, recording::kInCall);
     log_call(row, SYS_futex, args, result, false);
     return Begun::Done;
   }
   Task& task = turns_.current();
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
   if (args[3]) {
     if (!read_guest(args[3], &task.timeout)) {
       log_call(row, SYS_futex, args, result = -EFAULT, false);

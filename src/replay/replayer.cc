@@ -566,6 +566,14 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
       if (!process_.push_handler(e.signo, info, TrapInfo{})) return end_without_stack();
+    } else if (kind == EventKind::Shared) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) break;
+      take(e);
+      if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
+        diverged(e, event_text(e), place(ctx.tick, ctx.rip));
+      change_memory(e);
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
