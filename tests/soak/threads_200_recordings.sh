@@ -2,6 +2,7 @@
 # 200 recordings of each race, plain and with chaos, each replayed three times.
 source "$(dirname "$0")/../cases/lib.bash"
 many_recordings 200 -- "$P/thr_race" 4 3000
+outcomes=0
 many_recordings 200 --chaos -- "$P/thr_race" 4 3000
 [ "$outcomes" -gt 100 ] || fail "chaos made only $outcomes different outcomes of 200"
 many_recordings 200 -- "$P/thr_aba" 1000
