@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"replay", "run a recording again, exactly", replay_command},
     {"ls", "list recordings", ls_command},
     {"info", "what is in a recording: command, end, crash, events, size", info_command},
+    {"ps", "the processes of a recording", ps_command},
     {"dump", "every event of a recording, system calls decoded", dump_command},
     {"rm", "remove recordings", rm_command},
     {"pack", "make a recording self-contained, to move or send it", pack_command},

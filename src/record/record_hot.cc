@@ -260,8 +260,8 @@ bool has_unknown_argument(const Syscall& row, const Context& ctx) {
 
 namespace {
 
-// Programs ask for the time all the time: clock_gettime has a way of its own, with the same event as log_syscall
-// writes. False: nothing was done.
+// Programs ask for the time all the time: clock_gettime has a way of its own, with the same event as
+// log_syscall writes. False: nothing was done.
 bool record_clock(Context& ctx) {
   HotState& s = bs_record;
   recording::Appender& log = *s.log;

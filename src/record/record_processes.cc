@@ -1,11 +1,14 @@
 // Child processes and new programs.
 //
-// fork      The child is a copy of everything, engine and all. It goes on with a log of its own, whose header says
+// fork      The child is a copy of everything, engine and all. It goes on with a log of its own, whose header
+// says
 //           where in its parent's log it begins: a replay of the child is a replay of the parent up to there.
-// vfork     (also posix_spawn, clone with CLONE_VM|CLONE_VFORK.) The child runs in its parent's memory while the
-//           parent waits, until it calls execve or ends. It is a thread, then, as far as memory is concerned, and is
-//           logged as one, in the parent's log: real as a process for the kernel, with its own descriptors and
-//           signals, but with our data structures, which it leaves to the parent as it found them.
+// vfork     (also posix_spawn, clone with CLONE_VM|CLONE_VFORK.) The child runs in its parent's memory while
+// the
+//           parent waits, until it calls execve or ends. It is a thread, then, as far as memory is concerned,
+//           and is logged as one, in the parent's log: real as a process for the kernel, with its own
+//           descriptors and signals, but with our data structures, which it leaves to the parent as it found
+//           them.
 // execve    A real execve of `backstep`, which loads the new program under a new log (succession.h).
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -80,12 +83,15 @@ bool set_close_on_exec(int fd, bool on) {
 int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);
   Context& ctx = context();
-  const uint64_t flags = nr == SYS_clone ? args[0] : nr == SYS_vfork ? CLONE_VFORK | CLONE_VM | SIGCHLD : SIGCHLD;
+  const uint64_t flags = nr == SYS_clone   ? args[0]
+                         : nr == SYS_vfork ? CLONE_VFORK | CLONE_VM | SIGCHLD
+                                           : SIGCHLD;
   if (flags & CLONE_THREAD) return do_clone(args);
   if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
   if (flags & CLONE_VM) {
     const std::string note =
-        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with EAGAIN";
+        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
+        "EAGAIN";
     if (!notes_.count(note)) say(note);
     note_once(note);
     log_call(row, nr, args, -EAGAIN, false);
@@ -193,7 +199,8 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   process_.turn_to(child);
   vfork_ = s.no_leave = true;
   vfork_end_ = {};
-  constexpr uint64_t kKept = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
+  constexpr uint64_t kKept =
+      CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
   const int64_t result =
       bs_start_thread(flags & kKept, vfork_stack_, nullptr, nullptr, live_as_vfork_child, this);
 
@@ -301,7 +308,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   if (follow) {
     next.library = library_.dir();
     next.recording = recording_.dir();
-    next.leader = leader_;
+    next.leader = leader_ && !vfork_;
     next.started_ns = started_ns_;
     next.origin = {tree_.next_number(), Birth::Exec, origin_.process, log_.appender().events,
                    static_cast<uint64_t>(getpid())};
@@ -310,7 +317,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     next.blocked = process_.signals.mask;
     next.stderr_fd = stderr_;
     for (uint64_t fd = 0; fd < kTrackedFds; fd++)
-      if (uint8_t kind = bs_record.fd_kind[fd] & 3; kind && !(fcntl(static_cast<int>(fd), F_GETFD) & FD_CLOEXEC))
+      if (uint8_t kind = bs_record.fd_kind[fd] & 3;
+          kind && !(fcntl(static_cast<int>(fd), F_GETFD) & FD_CLOEXEC))
         next.fd_kinds.emplace_back(fd, kind);
     message = next.save();
     if (message < 0) return fail(-ENOMEM);
@@ -323,8 +331,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   }
   if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);
 
-  // If the kernel takes it we do not come back, so the end is written first and taken back on failure. The child of
-  // a vfork has no end to write: its parent goes on with this log.
+  // If the kernel takes it we do not come back, so the end is written first and taken back on failure. The
+  // child of a vfork has no end to write: its parent goes on with this log.
   recording::Appender before = log_.appender();
   const bool mark = log_.active() && !detached_ && !vfork_;
   if (mark && !before.has_room(256)) {
@@ -341,15 +349,17 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     *at++ = static_cast<uint8_t>(EndKind::Exec);
     at = recording::put_varint(at, recording::zigzag(follow ? status : 0));
     log.commit(at);
-    manifest_.end = recording::Manifest::End{EndKind::Exec, follow ? status : 0, monotonic_ns() - started_ns_,
-                                             context().tick, log.events, std::nullopt};
+    manifest_.end =
+        recording::Manifest::End{EndKind::Exec,  follow ? status : 0, monotonic_ns() - started_ns_,
+                                 context().tick, log.events,          std::nullopt};
     save_manifest();
   }
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
-  const long result = hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()),
-                                    reinterpret_cast<long>(argv.data()), reinterpret_cast<long>(envp.data()), 0, 0, 0);
+  const long result =
+      hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
+                    reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
   set_real_mask();
   vfork_end_ = {};

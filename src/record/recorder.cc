@@ -71,7 +71,8 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
   bs_record.fd_kind[2] = recording::kToStderr;
 }
 
-Recorder::Recorder(const Succession& before, const recording::Library& library, recording::Recording recording)
+Recorder::Recorder(const Succession& before, const recording::Library& library,
+                   recording::Recording recording)
     : options_(before.options),
       library_(library),
       recording_(std::move(recording)),
@@ -361,13 +362,7 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
 std::optional<siginfo_t> Recorder::next_signal() {
   HotState& s = bs_record;
   const uint64_t mask = process_.signals.mask;
-  auto& own = turns_.current().signals;
-  for (auto it = own.begin(); it != own.end(); ++it) {
-    if (mask >> (it->si_signo - 1) & 1) continue;
-    const siginfo_t info = *it;
-    own.erase(it);
-    return info;
-  }
+  if (auto own = turns_.current().take_signal(~mask)) return own;
   sigset_t all, old;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &old);
@@ -490,10 +485,12 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   save_manifest();
   auto& end = *manifest_.end;
+  std::string more;
+  if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);
+  if (manifest_.chaos) more += fmt::format(", chaos seed {}", *manifest_.chaos);
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), manifest_.chaos ? fmt::format(" (chaos seed {})", *manifest_.chaos) : "",
-                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+                  recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::save_manifest() {
@@ -523,7 +520,8 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
 void Recorder::die(int signo, Address pc, bool asynchronous) {
   if (vfork_) {
     vfork_end_ = VforkEnd{recording::kAsynchronous, pc};
-  } else if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+  } else if (!detached_)
+    close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

@@ -152,10 +152,10 @@ class Recorder final : public guest::Placer {
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                           // our copy of it; -1: it was closed
   bool detached_ = false;                                     // a forked child: runs on, unrecorded
-  bool leader_ = true;                      // the process that `record` was started for: it says the last word
-  std::unique_ptr<Succession> before_;      // what execve left us
-  bool vfork_ = false;                      // we are the child of a vfork, in our parent's memory
-  std::optional<VforkEnd> vfork_end_;       // … and this is how it came to its end
+  bool leader_ = true;                  // the process that `record` was started for: it says the last word
+  std::unique_ptr<Succession> before_;  // what execve left us
+  bool vfork_ = false;                  // we are the child of a vfork, in our parent's memory
+  std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   void* vfork_stack_ = nullptr;
   int64_t started_ns_ = 0;
 

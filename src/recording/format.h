@@ -40,13 +40,13 @@ inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 struct FileHeader {
   char magic[8];
   uint32_t version;
-  uint32_t header_size;  // where the first chunk starts
-  uint64_t process;      // virtual name of the process: 1 is the first
-  uint64_t birth;        // Birth
-  uint64_t parent;       // Fork, Exec: the log that this one continues
-  uint64_t parent_event; // … from this event on (the number of the fork's or exec's event there)
-  uint64_t pid;          // as it was
-  uint64_t check;        // CRC-32C of the bytes before it
+  uint32_t header_size;   // where the first chunk starts
+  uint64_t process;       // virtual name of the process: 1 is the first
+  uint64_t birth;         // Birth
+  uint64_t parent;        // Fork, Exec: the log that this one continues
+  uint64_t parent_event;  // … from this event on (the number of the fork's or exec's event there)
+  uint64_t pid;           // as it was
+  uint64_t check;         // CRC-32C of the bytes before it
 };
 static_assert(sizeof(FileHeader) == 64);
 

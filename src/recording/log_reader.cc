@@ -49,8 +49,7 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   offset_ = header.header_size;
   bool clean = header.process != 0 && size >= offset_ &&
                header.check == hot::crc32c(0, &header, offsetof(FileHeader, check));
-  for (uint64_t i = sizeof header; i < offset_ && i < size; i++)
-    clean = clean && data_[i] == 0;
+  for (uint64_t i = sizeof header; i < offset_ && i < size; i++) clean = clean && data_[i] == 0;
   if (!clean)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
 }

@@ -1,5 +1,5 @@
-// The processes of one recording. Each has a log of its own (a new one after every execve); what they share is one
-// counter, in a small file that all recorders map, which gives out the logs' numbers.
+// The processes of one recording. Each has a log of its own (a new one after every execve); what they share
+// is one counter, in a small file that all recorders map, which gives out the logs' numbers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,6 +16,7 @@ class Tree {
   // Maps the counter of a recording, making it if need be; throws Error.
   explicit Tree(const Recording& recording);
   uint64_t next_number();
+  uint64_t last_number() const { return __atomic_load_n(last_, __ATOMIC_SEQ_CST); }
 
  private:
   uint64_t* last_;
@@ -33,8 +34,8 @@ struct ProcessInfo {
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);
 
-// The log that a user means with a pid (of several with that pid, the last one) or, if no process has it, with a
-// log's number. Throws Error.
+// The log that a user means with a pid (of several with that pid, the last one) or, if no process has it,
+// with a log's number. Throws Error.
 uint64_t find_process(const Recording& recording, uint64_t pid_or_number);
 
 // How the program that was recorded ended: if it became others by execve, the last of them.

@@ -73,7 +73,8 @@ class Replayer {
   guest::Process process_;
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
-  // A forked child's history is its parent's up to the fork: logs to go over to, each at an event of the one before.
+  // A forked child's history is its parent's up to the fork: logs to go over to, each at an event of the one
+  // before.
   struct Step {
     uint64_t process, event;
   };
