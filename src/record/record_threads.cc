@@ -163,7 +163,7 @@ void Recorder::arm_timer() {
 }
 
 // Whose turn it is: first come, first served; in chaos mode anybody's, and some are held back for a while.
-size_t Recorder::choose_next() {
+std::optional<size_t> Recorder::choose_next(int64_t& until) {
   if (!chaos_.on()) return 0;
   const int64_t now = monotonic_ns();
   constexpr uint64_t kDelay = 5'000'000;
@@ -173,8 +173,10 @@ size_t Recorder::choose_next() {
     if (task.delayed_until == 0)
       task.delayed_until = chaos_.one_in(8) ? now + static_cast<int64_t>(chaos_.below(kDelay)) : now;
     if (task.delayed_until <= now) fit.push_back(i);
+    until = std::min(until, task.delayed_until);
   }
-  return fit.empty() ? chaos_.below(turns_.ready().size()) : fit[chaos_.below(fit.size())];
+  if (fit.empty()) return std::nullopt;  // all are late: then nothing happens for a while
+  return fit[chaos_.below(fit.size())];
 }
 
 // Streams may give and take less than asked for; pipes take up to PIPE_BUF bytes at once, though.
@@ -213,14 +215,17 @@ void Recorder::pass_turn(TurnReason reason) {
   Context& ctx = context();
   turns_.collect();
   route_signals();
-  while (!turns_.anyone_ready()) {
-    turns_.idle();
+  std::optional<size_t> choice;
+  int64_t until = kNever;
+  while (!turns_.anyone_ready() || !(choice = choose_next(until))) {
+    turns_.idle(until);
+    until = kNever;
     serve_shared();
     bs_record.turn_request = false;
     turns_.collect();
     route_signals();
   }
-  Task& next = turns_.take_ready(choose_next());
+  Task& next = turns_.take_ready(*choice);
   next.delayed_until = 0;
   if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
@@ -478,6 +483,18 @@ std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
   std::memcpy(reinterpret_cast<void*>(args[2]), &timer.id, 4);
   thread_timers_.push_back(timer);
   return 0;
+}
+
+// A deleted timer's signal does not arrive any more.
+void Recorder::forget_timer(int id) {
+  route_signals();
+  for (ThreadTimer& timer : thread_timers_) {
+    if (timer.id != id || timer.tid == 0) continue;
+    if (Task* task = turns_.by_tid(timer.tid))
+      std::erase_if(task->signals,
+                    [&](const siginfo_t& i) { return i.si_code == SI_TIMER && i.si_timerid == id; });
+    timer.tid = 0;
+  }
 }
 
 // --- starting and ending threads ---
@@ -1113,6 +1130,11 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
         for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
         std::memcpy(reinterpret_cast<void*>(args[0]), &set, 8);
       }
+      return done(r);
+    }
+    case SYS_timer_delete: {
+      const int64_t r = execute(row, nr, args);
+      if (r == 0) forget_timer(static_cast<int>(args[0]));
       return done(r);
     }
     case SYS_timer_create:

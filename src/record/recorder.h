@@ -93,7 +93,8 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
-  size_t choose_next();
+  std::optional<size_t> choose_next(int64_t& until);  // none: nobody before this time
+  void forget_timer(int id);
   // Chaos: how many of `count` bytes to ask for.
   uint64_t fewer(uint64_t nr, const uint64_t args[6]);
   bool may_be_interrupted() const;

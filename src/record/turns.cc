@@ -204,8 +204,8 @@ void Turns::collect() {
   }
 }
 
-void Turns::idle() {
-  const int64_t until = next_deadline();
+void Turns::idle(int64_t until) {
+  until = std::min(until, next_deadline());
   timespec ts{until / 1'000'000'000, until % 1'000'000'000};
   __atomic_store_n(&bs_wakeups.idle, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &bs_wakeups.counter, FUTEX_WAIT_BITSET_PRIVATE, seen_, until == kNever ? nullptr : &ts,

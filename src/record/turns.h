@@ -88,7 +88,7 @@ class Turns {
   void collect();
   int64_t next_deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
   // Sleeps until something happens.
-  void idle();
+  void idle(int64_t until = kNever);
 
  private:
   void forget_futex(Task& task);
