@@ -315,9 +315,11 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       note_once("seccomp filters were refused with EINVAL");
       return logged(-EINVAL);
     case SYS_shmat:
+      return do_shmat(args);
     case SYS_shmdt:
+      return do_shmdt(args);
     case SYS_remap_file_pages:
-      note_once(fmt::format("{} was answered with ENOSYS (shared memory is not recorded yet)", row.name));
+      note_once(fmt::format("{} was answered with ENOSYS", row.name));
       return logged(-ENOSYS);
     case SYS_kill:
     case SYS_tkill:

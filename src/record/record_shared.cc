@@ -1,7 +1,9 @@
 // Shared memory of the guest: which pages it may touch, and what is logged when it gets them
 // (shared_memory.h).
 #include <fmt/format.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,7 +37,7 @@ SharedObject* Recorder::shared_object(const Region& r) {
 }
 
 // A new shared mapping `r` of `fd`, which is in place.
-void Recorder::share(const Region& r, int fd) {
+void Recorder::share(const Region& r, int fd, void* alias) {
   if (detached_) return;
   const uint64_t bytes = r.offset + (r.end - r.start);
   auto& object = objects_[{r.dev, r.inode}];
@@ -44,7 +46,7 @@ void Recorder::share(const Region& r, int fd) {
       object->extend(fd, bytes);
     } else {
       object = std::make_unique<SharedObject>(
-          fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), r.dev, r.inode), fd, bytes);
+          fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), r.dev, r.inode), fd, bytes, alias);
     }
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});
@@ -54,6 +56,63 @@ void Recorder::share(const Region& r, int fd) {
   if (object->alone()) return;
   start_sharing();
   protect_shared(*object, r.start, r.end);
+}
+
+// System V shared memory: a segment is an object like any other, named by its id.
+int64_t Recorder::do_shmat(const uint64_t args[6]) {
+  const Syscall& row = syscall_row(SYS_shmat);
+  auto logged = [&](int64_t result) {
+    log_call(row, SYS_shmat, args, result, false);
+    return result;
+  };
+  const auto id = static_cast<int>(args[0]);
+  const uint64_t flags = args[2];
+  shmid_ds about{};
+  if (shmctl(id, IPC_STAT, &about) != 0) return logged(-errno);
+  const uint64_t size = (about.shm_segsz + kPage - 1) & ~(kPage - 1);
+  uint64_t at = args[1];
+  if (at) {
+    if (at % kPage && !(flags & SHM_RND)) return logged(-EINVAL);
+    at &= ~(kPage - 1);
+    if (layout::overlaps_engine(at, at + size)) return logged(-EINVAL);
+    if (!process_.map.is_free(at, at + size) && !(flags & SHM_REMAP)) return logged(-EINVAL);
+    process_.sys_munmap(at, size);
+  } else {
+    auto place = process_.map.find_free(size, 0, Zone::Data);
+    if (!place) return logged(-ENOMEM);
+    at = *place;
+  }
+  void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
+  if (got != reinterpret_cast<void*>(at)) return logged(-errno);
+  constexpr uint64_t kDevice = 0x5359'5356;  // "SYSV"
+  Region r{at, at + size, flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, 0,
+           fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)), kDevice,
+           static_cast<uint64_t>(id) + 1};
+  process_.map.add(r);
+  logged(static_cast<int64_t>(at));
+  log_map(r, "");
+  if (objects_.count({r.dev, r.inode})) {
+    share(r, -1, nullptr);
+    return static_cast<int64_t>(at);
+  }
+  void* alias = shmat(id, nullptr, static_cast<int>(flags & SHM_RDONLY));
+  if (alias == reinterpret_cast<void*>(-1)) return static_cast<int64_t>(at);
+  share(r, -1, alias);
+  // What it held before.
+  if (SharedObject* object = shared_object(r); object && object->alone())
+    for (uint64_t page = at; page < at + size; page += kPage) {
+      auto* words = reinterpret_cast<const uint64_t*>(page);
+      if (std::any_of(words, words + kPage / 8, [](uint64_t w) { return w != 0; })) log_memory(page, kPage);
+    }
+  return static_cast<int64_t>(at);
+}
+
+int64_t Recorder::do_shmdt(const uint64_t args[6]) {
+  const Region* r = process_.map.find(args[0]);
+  int64_t result = -EINVAL;
+  if (r && r->start == args[0] && r->name.starts_with("/SYSV")) result = process_.sys_munmap(r->start, r->end - r->start);
+  log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
+  return result;
 }
 
 // From here on pages have owners, and requests for them must be served while the guest waits in the kernel:

@@ -121,7 +121,9 @@ class Recorder final : public guest::Placer {
 
   // record_shared.cc
   SharedObject* shared_object(const guest::Region& region);
-  void share(const guest::Region& region, int fd);
+  void share(const guest::Region& region, int fd, void* alias = nullptr);
+  int64_t do_shmat(const uint64_t args[6]);
+  int64_t do_shmdt(const uint64_t args[6]);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
   void set_page_rights(SharedObject& object, uint64_t page, bool access);

@@ -41,7 +41,8 @@ bool is_gone(uint32_t pid) {
 
 }  // namespace
 
-SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t bytes) : path_(control_path) {
+SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias)
+    : path_(control_path) {
   Fd control(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
   if (control && ftruncate(control.get(), kControlSize) == 0)
@@ -49,7 +50,14 @@ SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t byt
   if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path_, errno_text(errno)));
   header_ = static_cast<SharedHeader*>(p);
   pages_ = reinterpret_cast<SharedPage*>(header_ + 1);
-  extend(fd, bytes);
+  if (alias) {
+    alias_ = static_cast<unsigned char*>(alias);
+    bytes_ = (bytes + kPage - 1) & ~(kPage - 1);
+    seen_.resize(bytes_ / kPage, kNone);
+    owned_.resize(bytes_ / kPage);
+  } else {
+    extend(fd, bytes);
+  }
   const auto me = static_cast<uint32_t>(getpid());
   if (__atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) {
     __atomic_store_n(&header_->alone, me, __ATOMIC_SEQ_CST);

@@ -39,8 +39,8 @@ struct SharedHeader {
 
 class SharedObject {
  public:
-  // `fd` is the file that is mapped; `bytes` how far into it.
-  SharedObject(const std::string& control_path, int fd, uint64_t bytes);
+  // `fd` is the file that is mapped; `bytes` how far into it. Or it is mapped already, at `alias`.
+  SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias = nullptr);
   ~SharedObject();
   SharedObject(const SharedObject&) = delete;
   SharedObject& operator=(const SharedObject&) = delete;

@@ -478,6 +478,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
 // The calls whose effects on the guest's own state are computed again; others have only their result.
 int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
   switch (nr) {
+    case SYS_shmdt: {
+      const Region* r = process_.map.find(args[0]);
+      return r && logged == 0 ? process_.sys_munmap(r->start, r->end - r->start) : logged;
+    }
+    case SYS_shmat:
     case SYS_mmap: {
       if (hot::is_error(logged)) return logged;
       Event map;
