@@ -85,8 +85,13 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
   if (got != reinterpret_cast<void*>(at)) return logged(-errno);
   constexpr uint64_t kDevice = 0x5359'5356;  // "SYSV"
-  Region r{at, at + size, flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, 0,
-           fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)), kDevice,
+  Region r{at,
+           at + size,
+           flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_ANONYMOUS,
+           0,
+           fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)),
+           kDevice,
            static_cast<uint64_t>(id) + 1};
   process_.map.add(r);
   logged(static_cast<int64_t>(at));
@@ -110,7 +115,8 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
 int64_t Recorder::do_shmdt(const uint64_t args[6]) {
   const Region* r = process_.map.find(args[0]);
   int64_t result = -EINVAL;
-  if (r && r->start == args[0] && r->name.starts_with("/SYSV")) result = process_.sys_munmap(r->start, r->end - r->start);
+  if (r && r->start == args[0] && r->name.starts_with("/SYSV"))
+    result = process_.sys_munmap(r->start, r->end - r->start);
   log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
   return result;
 }
