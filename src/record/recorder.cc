@@ -525,7 +525,9 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
 
 void Recorder::die(int signo, Address pc, bool asynchronous) {
   if (vfork_) {
-    vfork_end_ = VforkEnd{recording::kAsynchronous, pc};
+    // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
+    const bool behind = pc == context().rip;
+    vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
   } else if (!detached_)
     close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};

@@ -125,6 +125,7 @@ bool Replayer::follow_child() {
   if (path_at_ == path_.size() || bs_replay.event != path_[path_at_].event) return false;
   open_log(path_[path_at_++].process);
   process_.keep_only_current();
+  before_vfork_.clear();
   process_.current().tid = static_cast<int>(log_->header().pid);
   bs_replay.output = path_at_ == path_.size();
   return true;
@@ -413,7 +414,7 @@ void Replayer::pass_turn(const Event& e) {
     const bool clone = ctx.gpr[RAX] == SYS_clone;
     Thread& child = process_.start_thread(clone ? ctx.gpr[RDI] : 0, clone ? ctx.gpr[RSI] : 0,
                                           clone ? ctx.gpr[R8] : 0, from.tid);
-    before_vfork_.assign(std::begin(process_.actions), std::end(process_.actions));
+    before_vfork_.emplace_back(std::begin(process_.actions), std::end(process_.actions));
     if (child.name != e.next_thread) diverged(e, event_text(e), "a child of vfork with another name");
   }
   Thread* next = process_.thread(e.next_thread);
@@ -428,8 +429,8 @@ void Replayer::pass_turn(const Event& e) {
   if (reason == TurnReason::Ended) {
     process_.end_thread(from);
     if (!before_vfork_.empty()) {
-      std::copy(before_vfork_.begin(), before_vfork_.end(), process_.actions);
-      before_vfork_.clear();
+      std::copy(before_vfork_.back().begin(), before_vfork_.back().end(), process_.actions);
+      before_vfork_.pop_back();
     }
   }
   if (next->in_call) {

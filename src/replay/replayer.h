@@ -80,7 +80,7 @@ class Replayer {
   };
   std::vector<Step> path_;
   size_t path_at_ = 0;
-  std::vector<guest::KernelSigaction> before_vfork_;  // the parent's, while a child of vfork runs
+  std::vector<std::vector<guest::KernelSigaction>> before_vfork_;  // of those that wait for a child of vfork
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
