@@ -296,6 +296,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       if (!(flags & AT_EMPTY_PATH)) return logged(-ENOENT);
       kept_fd = dirfd == AT_FDCWD ? -1 : dup(dirfd);
       if (kept_fd < 0) return logged(-EBADF);
+      kept_fd = recording::move_fd_high(kept_fd);
       *path = fmt::format("/proc/self/fd/{}", kept_fd);
     } else if (!path->starts_with('/') && dirfd != AT_FDCWD) {
       char folder[4096];
@@ -305,8 +306,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     }
   }
   if (path->empty()) return logged(-ENOENT);
+  next.name = std::filesystem::path(*path).filename();
   if (is_own_exe(*path)) *path = start_.exe;
   next.path = *path;
+  next.program_fd = kept_fd;
   auto fail = [&](int64_t err) {
     if (kept_fd >= 0) ::close(kept_fd);
     return logged(err);
@@ -347,6 +350,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (message < 0) return fail(-ENOMEM);
     message = recording::move_fd_high(message);
     set_close_on_exec(message, false);
+    if (kept_fd >= 0) set_close_on_exec(kept_fd, false);
     environment = {fmt::format("{}={}", kSuccessionVariable, message)};
     program = "/proc/self/exe";
   } else {
