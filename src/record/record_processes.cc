@@ -114,6 +114,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     log_call(row, nr, args, 0, false);
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
     if (stack) ctx.gpr[RSP] = stack;
+    if (flags & CLONE_CHILD_CLEARTID) process_.current().clear_child_tid = args[3];
     if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
     return 0;
   }
