@@ -283,14 +283,11 @@ void Recorder::finish_call(Task& task) {
   if (nr == SYS_rt_sigtimedwait && result == -EINTR) {
     uint64_t set = 0;
     read_guest(args[0], &set);
-    auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                              [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-    if (found != task.signals.end()) {
+    if (auto found = task.take_signal(set)) {
       result = found->si_signo;
       task.scratched = false;
       if (args[1] && process_.writable(args[1], 128))
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
-      task.signals.erase(found);
     }
   }
   if (task.scratched) {
@@ -303,6 +300,17 @@ void Recorder::finish_call(Task& task) {
     const int64_t left = std::max<int64_t>(0, task.timeout[0] - monotonic_ns());
     const Timespec ts{left / kSecond, left % kSecond};
     if (rem && process_.writable(rem, sizeof ts)) std::memcpy(reinterpret_cast<void*>(rem), &ts, sizeof ts);
+  }
+  const uint64_t flags = nr == SYS_sendto || nr == SYS_sendmmsg ? args[3] : nr == SYS_sendmsg ? args[2] : 0;
+  if (result == -EPIPE && (row.traits & (kOutput | kMovesBytes)) && !(flags & MSG_NOSIGNAL)) {
+    // It went to the body, which blocks it.
+    siginfo_t info;
+    std::memset(&info, 0, sizeof info);
+    info.si_signo = SIGPIPE;
+    info.si_code = SI_USER;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    send_to(task, info);
   }
   std::copy(task.counts, task.counts + 6, bs_record.old_counts);
   if (result >= 0 && (row.traits & kCreatesFd) && static_cast<uint64_t>(result) < kTrackedFds)
@@ -386,7 +394,9 @@ void Recorder::route_signals() {
       return !(mask & bit);
     };
     Task* target = turns_.first();
-    if (!target || !takes(*target)) target = &turns_.current();
+    // The kernel sends it to the thread that writes: the runner, for us.
+    const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
+    if (!target || own || !takes(*target)) target = &turns_.current();
     if (!takes(*target)) {
       target = nullptr;
       for (auto& [name, task] : turns_.tasks())
@@ -541,11 +551,10 @@ void Recorder::leave_robust_list(Thread& thread) {
 
 void Recorder::do_exit_thread(int status) {
   Thread& thread = process_.current();
-  if (thread.name == 1) process_.leader_exit = status;
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
   if (process_.threads().size() == 1)
-    finish(EndKind::Exit, process_.leader_exit.value_or(status) & 0xff, context().rip - 2);
+    finish(EndKind::Exit, status & 0xff, context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -813,13 +822,10 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
   Task& task = turns_.current();
   uint64_t set;
   if (args[3] != 8 || !read_guest(args[0], &set)) return Begun::NotMine;
-  auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                            [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-  if (found != task.signals.end()) {
+  if (auto found = task.take_signal(set)) {
     if (args[1] && process_.writable(args[1], 128))
       std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     result = found->si_signo;
-    task.signals.erase(found);
     log_call(row, kNr, args, result);
     return Begun::Done;
   }

@@ -365,13 +365,7 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
 std::optional<siginfo_t> Recorder::next_signal() {
   HotState& s = bs_record;
   const uint64_t mask = process_.signals.mask;
-  auto& own = turns_.current().signals;
-  for (auto it = own.begin(); it != own.end(); ++it) {
-    if (mask >> (it->si_signo - 1) & 1) continue;
-    const siginfo_t info = *it;
-    own.erase(it);
-    return info;
-  }
+  if (auto own = turns_.current().take_signal(~mask)) return own;
   sigset_t all, old;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &old);

@@ -16,6 +16,16 @@ int64_t monotonic_ns() {
   return ts.tv_sec * 1'000'000'000LL + ts.tv_nsec;
 }
 
+std::optional<siginfo_t> Task::take_signal(uint64_t wanted) {
+  auto best = signals.end();
+  for (auto it = signals.begin(); it != signals.end(); ++it)
+    if ((wanted >> (it->si_signo - 1) & 1) && (best == signals.end() || it->si_signo < best->si_signo)) best = it;
+  if (best == signals.end()) return std::nullopt;
+  const siginfo_t info = *best;
+  signals.erase(best);
+  return info;
+}
+
 Turns::Turns() {
   current_ = (tasks_[1] = std::make_unique<Task>()).get();
 }

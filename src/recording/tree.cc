@@ -19,9 +19,13 @@ Tree::Tree(const Recording& recording) {
   const std::string path = recording.dir() + "/tree";
   Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
-  if (fd && ftruncate(fd.get(), kSize) == 0)
+  // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
+  if (int err = fd ? posix_fallocate(fd.get(), 0, kSize) : errno; err) {
+    errno = err;
+  } else {
     p = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (p == MAP_FAILED) throw Error(fmt::format("cannot map {}: {}", path, errno_text(errno)));
+  }
+  if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path, errno_text(errno)));
   last_ = static_cast<uint64_t*>(p);
   uint64_t none = 0;
   __atomic_compare_exchange_n(last_, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

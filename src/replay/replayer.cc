@@ -369,9 +369,7 @@ void Replayer::on_syscall() {
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
   if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
-    auto status = static_cast<int>(args[0]);
-    if (nr == SYS_exit) status = process_.leader_exit.value_or(status);
-    check_end(e, EndKind::Exit, status & 0xff);
+    check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
     return end(e);
   }
   if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec)
@@ -424,7 +422,6 @@ void Replayer::pass_turn(const Event& e) {
         e, fmt::format("{} to thread {}", event_text(e), e.next_thread),
         fmt::format("thread {} at {}{}", from.name, place(ctx.tick, pc), next ? "" : ", no such thread"));
   from.in_call = !asynchronous;
-  if (from.name == 1 && reason == TurnReason::Ended) process_.leader_exit = static_cast<int>(ctx.gpr[RDI]);
   process_.turn_to(*next);
   if (reason == TurnReason::Ended) {
     process_.end_thread(from);
