@@ -122,7 +122,7 @@ void Replayer::open_log(uint64_t process) {
 }
 
 bool Replayer::follow_child() {
-  if (path_at_ == path_.size() || bs_replay.event != path_[path_at_].event) return false;
+  if (!at_fork()) return false;
   open_log(path_[path_at_++].process);
   process_.keep_only_current();
   before_vfork_.clear();
@@ -534,7 +534,10 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
   bool first = true;
   EventHeader header;
   while (!outcome_) {
-    if (!peek(header)) return end_incomplete();
+    if (!peek(header)) {
+      if (at_fork()) break;  // the parent was killed before it could log it; its child goes on from there
+      return end_incomplete();
+    }
     auto kind = static_cast<EventKind>(header.kind);
     Event e;
     if (kind == EventKind::Note) {
