@@ -326,7 +326,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_tgkill: {
       auto pid = static_cast<int>(args[0]);
       uint64_t signo = nr == SYS_tgkill ? args[2] : args[1];
-      if (signo == SIGKILL && (pid == getpid() || pid == 0)) die(SIGKILL, context().rip - 2);
+      if (signo == SIGKILL && nr == SYS_kill && pid == 0 && !vfork_ && !detached_)
+        close_recording(EndKind::Signal, SIGKILL, context().rip - 2);  // the others of the group die, too
+      if (signo == SIGKILL && pid == getpid()) die(SIGKILL, context().rip - 2);
       result = execute(row, nr, args);
       return logged(result, true);
     }
@@ -663,6 +665,13 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
       break;
     case PR_SET_TSC:
       result = -EINVAL;
+      break;
+    case PR_GET_TID_ADDRESS:  // the kernel knows the runner's only
+      result = -EFAULT;
+      if (process_.writable(args[1], 8)) {
+        result = 0;
+        std::memcpy(reinterpret_cast<void*>(args[1]), &process_.current().clear_child_tid, 8);
+      }
       break;
     default:
       result = execute(row, SYS_prctl, args);

@@ -105,19 +105,31 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
   if (follow) share_with_child();
+  hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
                     nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
   if (result == 0) {
     become_child(number, event);
+    set_real_mask();
     log_call(row, nr, args, 0, false);
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
     if (stack) ctx.gpr[RSP] = stack;
+    if (flags & CLONE_CHILD_CLEARTID) process_.current().clear_child_tid = args[3];
     if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
     return 0;
   }
+  set_real_mask();
   log_call(row, nr, args, result, true);
   return result;
+}
+
+// Around fork and vfork signals stay in the kernel, until it is settled whose books they go into: those of the
+// parent are not the child's, and a child may be sent one before it has any.
+void Recorder::hold_signals() {
+  uint64_t mask = ~0ull;
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
 }
 
 // In the child: from here on everything goes into a log of its own. number 0: it is not recorded.
@@ -139,6 +151,9 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event) {
     }
   }
   if (!detached_ && s.sharing) start_threads();
+  // A child of vfork may fork: that is a process like any other, with memory of its own.
+  vfork_ = s.no_leave = false;
+  vfork_end_.reset();
   manifest_.end.reset();
   manifest_.notes.clear();
   notes_.clear();
@@ -158,12 +173,14 @@ struct Recorder::VforkState {
   std::vector<siginfo_t> signals;
   Thread* parent;
   int stderr_fd;
+  bool nested;  // the parent is itself a child of vfork
 };
 
 // The child's life, on a stack of its own: the parent waits in the kernel, somewhere in do_vfork.
 void Recorder::live_as_vfork_child(void* recorder) {
   auto& self = *static_cast<Recorder*>(recorder);
   self.process_.current().tid = gettid();
+  self.set_real_mask();
   for (;;) self.react(self.process_.engine().run());
 }
 
@@ -172,14 +189,16 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   Context& ctx = context();
   HotState& s = bs_record;
   constexpr size_t kStack = 1 << 20;
-  if (!vfork_stack_) {
+  // The child's child needs another one: its parent waits on the first.
+  if (vfork_stacks_.size() == vfork_depth_) {
     void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) {
       log_call(row, nr, args, -ENOMEM, false);
       return -ENOMEM;
     }
-    vfork_stack_ = static_cast<char*>(stack) + kStack;
+    vfork_stacks_.push_back(static_cast<char*>(stack) + kStack);
   }
+  hold_signals();
   auto before = std::make_unique<VforkState>();
   std::copy(std::begin(process_.actions), std::end(process_.actions), before->actions);
   std::copy(std::begin(s.fd_kind), std::end(s.fd_kind), before->fd_kind);
@@ -199,18 +218,22 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   log_turn(TurnReason::Vforked, 0, ctx.rip - 2, child.name);
   before->parent->in_call = true;
   process_.turn_to(child);
+  before->nested = vfork_;
   vfork_ = s.no_leave = true;
   vfork_end_ = {};
+  vfork_depth_++;
   constexpr uint64_t kKept =
       CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
   const int64_t result =
-      bs_start_thread(flags & kKept, vfork_stack_, nullptr, nullptr, live_as_vfork_child, this);
+      bs_start_thread(flags & kKept, vfork_stacks_[vfork_depth_ - 1], nullptr, nullptr, live_as_vfork_child, this);
 
   // The child has ended or become another program (or the kernel made none).
-  vfork_ = s.no_leave = false;
+  vfork_depth_--;
+  vfork_ = s.no_leave = before->nested;
   if (result > 0 && !vfork_end_) log_.stop("a child of vfork was killed in the middle of its work");
   if (result < 0) vfork_end_ = VforkEnd{recording::kAsynchronous, ctx.rip};
   if (vfork_end_) log_turn(TurnReason::Ended, vfork_end_->flags, vfork_end_->pc, before->parent->name);
+  vfork_end_ = {};
   std::copy(std::begin(before->actions), std::end(before->actions), process_.actions);
   std::copy(std::begin(before->fd_kind), std::end(before->fd_kind), s.fd_kind);
   std::copy(std::begin(before->our_fds), std::end(before->our_fds), s.our_fds);
@@ -223,6 +246,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   process_.end_thread(child);
   before->parent->in_call = false;
   turns_.current().signals.swap(before->signals);
+  set_real_mask();
   log_call(row, nr, args, result, false);
   return result;
 }
@@ -275,6 +299,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       if (!(flags & AT_EMPTY_PATH)) return logged(-ENOENT);
       kept_fd = dirfd == AT_FDCWD ? -1 : dup(dirfd);
       if (kept_fd < 0) return logged(-EBADF);
+      kept_fd = recording::move_fd_high(kept_fd);
       *path = fmt::format("/proc/self/fd/{}", kept_fd);
     } else if (!path->starts_with('/') && dirfd != AT_FDCWD) {
       char folder[4096];
@@ -284,8 +309,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     }
   }
   if (path->empty()) return logged(-ENOENT);
+  next.name = std::filesystem::path(*path).filename();
   if (is_own_exe(*path)) *path = start_.exe;
   next.path = *path;
+  next.program_fd = kept_fd;
   auto fail = [&](int64_t err) {
     if (kept_fd >= 0) ::close(kept_fd);
     return logged(err);
@@ -326,6 +353,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (message < 0) return fail(-ENOMEM);
     message = recording::move_fd_high(message);
     set_close_on_exec(message, false);
+    if (kept_fd >= 0) set_close_on_exec(kept_fd, false);
     environment = {fmt::format("{}={}", kSuccessionVariable, message)};
     program = "/proc/self/exe";
   } else {

@@ -132,9 +132,12 @@ void Recorder::load() {
   if (getrandom(start.random, sizeof start.random, 0) != sizeof start.random)
     throw Error("cannot get random bytes for the program's start: " + errno_text(errno));
   start_ = load_program(start, *this);
+  if (before_ && before_->program_fd >= 0) ::close(before_->program_fd);
   manifest_.exe = start_.exe;
   inherit_signals();
-  prctl(PR_SET_NAME, std::filesystem::path(options_.command[0]).filename().c_str());
+  const std::string name =
+      before_ ? before_->name : std::filesystem::path(options_.command[0]).filename().string();
+  prctl(PR_SET_NAME, name.c_str());
   save_manifest();
 
   Context& ctx = context();
@@ -523,7 +526,9 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
 
 void Recorder::die(int signo, Address pc, bool asynchronous) {
   if (vfork_) {
-    vfork_end_ = VforkEnd{recording::kAsynchronous, pc};
+    // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
+    const bool behind = pc == context().rip;
+    vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
   } else if (!detached_)
     leave_shared();
   if (!vfork_ && !detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);

@@ -112,6 +112,7 @@ class Recorder final : public guest::Placer {
   int64_t do_fork(uint64_t nr, const uint64_t args[6]);
   int64_t do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags);
   static void live_as_vfork_child(void* recorder);
+  void hold_signals();
   void become_child(uint64_t number, uint64_t parent_event);
   int64_t do_exec(uint64_t nr, const uint64_t args[6]);
   bool follows(const std::string& path) const;
@@ -175,7 +176,8 @@ class Recorder final : public guest::Placer {
   std::unique_ptr<Succession> before_;  // what execve left us
   bool vfork_ = false;                  // we are the child of a vfork, in our parent's memory
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
-  void* vfork_stack_ = nullptr;
+  std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
+  size_t vfork_depth_ = 0;
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   ControlPoint last_acquired_;  // the instruction that needed a shared page last

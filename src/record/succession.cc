@@ -38,6 +38,8 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.leader);
   number(s.started_ns);
   text(s.path);
+  number(s.program_fd);
+  text(s.name);
   list(s.env);
   number(s.ignored);
   number(s.blocked);

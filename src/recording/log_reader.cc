@@ -67,6 +67,11 @@ std::optional<Chunk> LogFile::next() {
       return std::nullopt;
     }
     std::memcpy(&header, data_.data() + offset_, sizeof header);
+    // A recorder that was killed while it made a chunk leaves zeroes; the header's checksum would come last.
+    if (!ended_ && header.state == 0 && header.header_crc == 0 &&
+        std::all_of(data_.begin() + static_cast<ptrdiff_t>(offset_ + sizeof header), data_.end(),
+                    [](uint8_t b) { return b == 0; }))
+      return std::nullopt;
     if (header.magic != kChunkMagic || header.index != chunks_ || header.first_event != events_ ||
         header.header_crc != chunk_header_crc(header)) {
       damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_,
@@ -96,7 +101,7 @@ std::optional<Chunk> LogFile::next() {
     }
     // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have
     // the beginnings of an event there.
-    bool closed = last_kind == EventKind::End;
+    bool closed = ended_ = last_kind == EventKind::End;
     uint64_t rest =
         std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
     for (uint64_t i = at; closed && at == used && i < rest; i++)

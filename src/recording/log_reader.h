@@ -42,6 +42,7 @@ class LogFile {
   FileHeader header_{};
   uint64_t offset_ = 0, events_ = 0;
   uint32_t chunks_ = 0;
+  bool ended_ = false;  // the last event so far is an End
   std::optional<std::string> damage_;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -97,7 +98,10 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   header.parent_event = origin.parent_event;
   header.pid = origin.pid;
   header.check = hot::crc32c(0, &header, offsetof(FileHeader, check));
-  if (ftruncate(fd_, kPage) != 0 || pwrite(fd_, &header, sizeof header, 0) != sizeof header)
+  // In one piece: a recorder that is killed leaves no header or a whole one.
+  std::array<std::byte, kPage> page{};
+  std::memcpy(page.data(), &header, sizeof header);
+  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size()))
     throw Error(fmt::format("cannot write to the log {}: {}", path, errno_text(errno)));
   file_size_ = kPage;
   if (!open_chunk(0)) throw Error(fmt::format("cannot write to the log {}: {}", path, stopped_));

@@ -124,9 +124,10 @@ void Replayer::open_log(uint64_t process) {
 }
 
 bool Replayer::follow_child() {
-  if (path_at_ == path_.size() || bs_replay.event != path_[path_at_].event) return false;
+  if (!at_fork()) return false;
   open_log(path_[path_at_++].process);
   process_.keep_only_current();
+  before_vfork_.clear();
   process_.current().tid = static_cast<int>(log_->header().pid);
   bs_replay.output = path_at_ == path_.size();
   return true;
@@ -413,7 +414,7 @@ void Replayer::pass_turn(const Event& e) {
     const bool clone = ctx.gpr[RAX] == SYS_clone;
     Thread& child = process_.start_thread(clone ? ctx.gpr[RDI] : 0, clone ? ctx.gpr[RSI] : 0,
                                           clone ? ctx.gpr[R8] : 0, from.tid);
-    before_vfork_.assign(std::begin(process_.actions), std::end(process_.actions));
+    before_vfork_.emplace_back(std::begin(process_.actions), std::end(process_.actions));
     if (child.name != e.next_thread) diverged(e, event_text(e), "a child of vfork with another name");
   }
   Thread* next = process_.thread(e.next_thread);
@@ -427,8 +428,8 @@ void Replayer::pass_turn(const Event& e) {
   if (reason == TurnReason::Ended) {
     process_.end_thread(from);
     if (!before_vfork_.empty()) {
-      std::copy(before_vfork_.begin(), before_vfork_.end(), process_.actions);
-      before_vfork_.clear();
+      std::copy(before_vfork_.back().begin(), before_vfork_.back().end(), process_.actions);
+      before_vfork_.pop_back();
     }
   }
   if (next->in_call) {
@@ -540,7 +541,10 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
   bool first = true;
   EventHeader header;
   while (!outcome_) {
-    if (!peek(header)) return end_incomplete();
+    if (!peek(header)) {
+      if (at_fork()) break;  // the parent was killed before it could log it; its child goes on from there
+      return end_incomplete();
+    }
     auto kind = static_cast<EventKind>(header.kind);
     Event e;
     if (kind == EventKind::Note) {

@@ -38,7 +38,9 @@ class Replayer {
   void prepare();                             // start image
   void choose_logs();
   void open_log(uint64_t process);
-  bool follow_child();  // the fork at hand is where the log that is wanted goes on
+  bool follow_child();
+  // The next event of this log is the fork that leads on to the log that is wanted.
+  bool at_fork() const { return path_at_ < path_.size() && bs_replay.event == path_[path_at_].event; }  // the fork at hand is where the log that is wanted goes on
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();
@@ -80,7 +82,7 @@ class Replayer {
   };
   std::vector<Step> path_;
   size_t path_at_ = 0;
-  std::vector<guest::KernelSigaction> before_vfork_;  // the parent's, while a child of vfork runs
+  std::vector<std::vector<guest::KernelSigaction>> before_vfork_;  // of those that wait for a child of vfork
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on

@@ -143,6 +143,45 @@ program() {
 # same_program: likewise, and the output must be what it is natively.
 same_program() { OUTPUT=same program "$@"; }
 
+# replay_tree NAME TIMES [OPTION...]: replays every process of $T/NAME, see replay_tree.py; with what record_tree
+# recorded, the output is compared, too. The number of logs is in $logs.
+replay_tree() {
+  local name=$1 times=$2 output=()
+  shift 2
+  [ ! -e "$T/$name.out" ] || [ "${TREE_OUTPUT:-}" = no ] || output=(--output "$T/$name.out")
+  logs=$("$PYTHON" "$SRC/tests/cases/replay_tree.py" "$BACKSTEP" "$T/$name" "$times" "${output[@]}" "$@") ||
+    fail "$name: not every process replays exactly"
+}
+
+# tree_ended NAME: waits until no process of the recording runs any more; the first one may end before others.
+tree_ended() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    if "$BACKSTEP" ps --json "$T/$1" | "$PYTHON" -c '
+import json, sys
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+sys.exit(any(p["end"] is None and runs(p["pid"]) for p in json.load(sys.stdin)))'; then return; fi
+    sleep 0.1
+  done
+  "$BACKSTEP" ps "$T/$1" >&2
+  fail "$1: processes have not ended after 10 seconds"
+}
+
+# record_tree NAME COMMAND...: like record_replay, for all processes; each is replayed $REPLAYS times (2).
+# TREE_OPTIONS are given to replay_tree.
+record_tree() {
+  local name=$1
+  REPLAYS=0 record_replay "$@"
+  tree_ended "$name"
+  # shellcheck disable=SC2086  # options are words
+  replay_tree "$name" "${REPLAYS:-2}" ${TREE_OPTIONS:-}
+}
+
 # many_recordings COUNT [RECORD-OPTION...] -- COMMAND...: COUNT recordings, each replayed three times; see
 # many_recordings.py. Its report is in $T/report; $outcomes is the number of different ones.
 many_recordings() {
