@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info dump rm pack"
+  local commands="record replay ls info ps dump rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -20,10 +20,11 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep -h --help" ;;
-    replay) options="-a --autopilot --serve --check=deep -q --quiet --json -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --check=deep -q --quiet --json -h --help" ;;
     ls) options="--json -h --help" ;;
-    info) options="--json -h --help" ;;
+    info) options="--json -p --process -h --help" ;;
+    ps) options="--json -h --help" ;;
     dump) options="-n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
@@ -43,10 +44,10 @@ _backstep() {
       return
       ;;
     dump,-k | dump,--kind)
-      mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end" -- "$cur")
+      mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | dump,-p | dump,--process | replay,--serve)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | record,--follow | *,-p | *,--process)
       return
       ;;
   esac
@@ -56,7 +57,7 @@ _backstep() {
     i=2
     while [ "$i" -lt "$COMP_CWORD" ]; do
       case ${COMP_WORDS[i]} in
-        -o | --output | --cpu | --check) takes=1 ;;
+        -o | --output | --cpu | --check | --follow) takes=1 ;;
         -*) takes= ;;
         *)
           if [ -z "$takes" ]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Long runs with random seeds: instruction fuzzing in every mode of the engine, and the record/replay cases under
-# engine variations, in turns until the time is over. Called by `./run soak`. Stops at the first failure.
+# Long runs with random seeds: instruction fuzzing in every mode of the engine, the record/replay cases under engine
+# variations, and the cases of tests/soak (big runtimes, hundreds of recordings), in turns until the time is over. Called
+# by `./run soak`. Stops at the first failure.
 #
 #   soak.sh [--minutes N] [--seed S] [--fuzz-only | --cases-only]
 #
@@ -56,12 +57,21 @@ case_round() {
   esac
 }
 
+# Those that take too long for `./run test`: one per round, as they are.
+long=("$SRC"/tests/soak/*.sh)
+long_round() {
+  local name=${long[$((rounds % ${#long[@]}))]}
+  echo "[$SECONDS s] bash $name"
+  bash "$name" >"$log" 2>&1 || { cat "$log"; echo "FAILED: $name" >&2; exit 1; }
+}
+
 rounds=0
 while [ $SECONDS -lt $end ]; do
   RANDOM=$((seed % 32768))
   [ $fuzz = no ] || fuzz_round
   if [ $cases = yes ]; then
     for ((i = 0; i < 12 && SECONDS < end; i++)); do case_round; done
+    [ $SECONDS -ge $end ] || long_round
   fi
   rounds=$((rounds + 1))
   seed=$(((seed * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff))

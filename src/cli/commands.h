@@ -13,6 +13,7 @@ int replay_command(const Args& args);
 int ls_command(const Args& args);
 int info_command(const Args& args);
 int dump_command(const Args& args);
+int ps_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
 

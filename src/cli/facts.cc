@@ -30,15 +30,19 @@ void add_manifest(const recording::Manifest& m, Json& object) {
     object["end"] = nullptr;
     return;
   }
+  object["end"] = end_json(*m.end);
+}
+
+Json end_json(const recording::Manifest::End& e) {
   static constexpr const char* kKinds[] = {"exit", "signal", "exec", "stopped"};
-  Json end = {{"kind", kKinds[static_cast<size_t>(m.end->kind)]},
-              {"status", m.end->status},
-              {"text", recording::end_text(m.end)},
-              {"duration_ns", m.end->duration_ns},
-              {"ticks", m.end->ticks},
-              {"events", m.end->events}};
-  end["crash"] = m.end->crash ? point_json(*m.end->crash) : Json();
-  object["end"] = end;
+  Json end = {{"kind", kKinds[static_cast<size_t>(e.kind)]},
+              {"status", e.status},
+              {"text", recording::end_text(e)},
+              {"duration_ns", e.duration_ns},
+              {"ticks", e.ticks},
+              {"events", e.events}};
+  end["crash"] = e.crash ? point_json(*e.crash) : Json();
+  return end;
 }
 
 }  // namespace backstep::cli

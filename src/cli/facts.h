@@ -14,6 +14,7 @@ Json point_json(const ControlPoint& point);
 
 // Adds command, start, machine and end to a recording's object. The environment is left to the manifest
 // itself.
+Json end_json(const recording::Manifest::End& end);
 void add_manifest(const recording::Manifest& manifest, Json& object);
 
 }  // namespace backstep::cli

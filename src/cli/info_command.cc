@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "cli/summary.h"
+#include "recording/tree.h"
 
 namespace backstep::cli {
 namespace {
@@ -30,6 +31,8 @@ struct Info {
   uint64_t size = 0;    // of the folder
   uint64_t shared = 0;  // file contents in the shared store that it needs
   std::vector<std::string> notes;
+  uint64_t process = 1;
+  size_t processes = 1;
 
   std::optional<Manifest::End> end() const {
     auto end = manifest && manifest->end ? manifest->end : log.end;
@@ -54,10 +57,18 @@ uint64_t shared_size(const Library& library, const Recording& r) {
   return bytes;
 }
 
-Info collect(const Library& library, const Recording& r) {
-  Info info{r, {}, "", summarize(library, r), r.size(), shared_size(library, r), {}};
+Info collect(const Library& library, const Recording& r, uint64_t process) {
+  Info info{r,
+            {},
+            "",
+            summarize(library, r, process),
+            r.size(),
+            shared_size(library, r),
+            {},
+            process,
+            r.processes().size()};
   try {
-    info.manifest = r.manifest();
+    info.manifest = Manifest::load(r.manifest_path(process));
   } catch (const Error& e) {
     info.manifest_error = e.what();
   }
@@ -107,6 +118,11 @@ void print_text(const Info& info) {
     line("directory", info.manifest->cwd);
   }
   line("end", recording::end_text(info.end()));
+  if (auto last = recording::final_end(info.recording, info.end()); last && last->kind != info.end()->kind)
+    line("  then", recording::end_text(last));
+  if (info.processes > 1)
+    line("processes",
+         fmt::format("{}; this is number {} ('backstep ps' lists them)", info.processes, info.process));
   if (info.log.crash) {
     const auto& found = info.log.place;
     std::string place = found.place.text();
@@ -158,6 +174,8 @@ void print_json(const Info& info) {
   Json j = {
       {"name", to_utf8(info.recording.name())}, {"dir", to_utf8(info.recording.dir())}, {"size", info.size}};
   j["shared_size"] = info.shared;
+  j["process"] = info.process;
+  j["processes"] = info.processes;
   Manifest m = info.manifest.value_or(Manifest{});
   m.end = info.end();
   add_manifest(m, j);
@@ -193,8 +211,9 @@ void print_json(const Info& info) {
 int info_command(const Args& args) {
   bool json = false;
   std::string dir;
+  uint64_t process = 0;
   CommandLine line(
-      "info", "[--json] [DIR]",
+      "info", "[--json] [-p PID] [DIR]",
       "Says what a recording holds: command, how the program ended (for a crash the control point, and\n"
       "function and line if known), duration, ticks, events by kind and by system call with their\n"
       "bytes in the log, size, machine, and what was unknown or not recorded exactly.\n"
@@ -203,10 +222,13 @@ int info_command(const Args& args) {
       "  backstep info\n"
       "  backstep info --json sort-1 | jq .end.crash");
   line.add_flag("--json", json, "as JSON");
+  line.add_option("-p,--process", process, "about this process (a pid or a number of 'backstep ps')")
+      ->type_name("PID");
   line.add_option("DIR", dir);
   if (auto status = line.parse_args(args)) return *status;
   Library library = Library::standard();
-  Info info = collect(library, library.resolve(dir));
+  const Recording r = library.resolve(dir);
+  Info info = collect(library, r, process ? recording::find_process(r, process) : 1);
   json ? print_json(info) : print_text(info);
   return 0;
 }

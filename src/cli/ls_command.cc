@@ -10,6 +10,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "recording/library.h"
+#include "recording/tree.h"
 
 namespace backstep::cli {
 namespace {
@@ -24,14 +25,14 @@ std::string shown_name(const Library& library, const Recording& r) {
   return r.dir() == library.dir() + "/" + r.name() ? r.name() : r.dir();
 }
 
-std::string short_end(const Manifest& m) {
-  if (!m.end) return "-";
-  switch (m.end->kind) {
+std::string short_end(const std::optional<Manifest::End>& end) {
+  if (!end) return "-";
+  switch (end->kind) {
     case EndKind::Exit:
-      return std::to_string(m.end->status);
+      return std::to_string(end->status);
     case EndKind::Signal: {
-      const char* name = sigabbrev_np(static_cast<int>(m.end->status));
-      return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", m.end->status);
+      const char* name = sigabbrev_np(static_cast<int>(end->status));
+      return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", end->status);
     }
     case EndKind::Exec:
       return "exec";
@@ -49,8 +50,8 @@ void print_table(const Library& library) {
       Manifest m = r.manifest();
       table.add({shown_name(library, r), format_time(m.start_ns),
                  m.end ? format_duration(m.end->duration_ns) : "-", m.end ? format_count(m.end->ticks) : "-",
-                 m.end ? format_count(m.end->events) : "-", format_size(r.size()), short_end(m),
-                 shorten(format_command(m.argv), 60)});
+                 m.end ? format_count(m.end->events) : "-", format_size(r.size()),
+                 short_end(recording::final_end(r, m.end)), shorten(format_command(m.argv), 60)});
     } catch (const Error&) {
       table.add(
           {shown_name(library, r), "-", "-", "-", "-", format_size(r.size()), "-", "(damaged manifest)"});

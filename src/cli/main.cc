@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "record/record.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ constexpr Command kCommands[] = {
     {"replay", "run a recording again, exactly", replay_command},
     {"ls", "list recordings", ls_command},
     {"info", "what is in a recording: command, end, crash, events, size", info_command},
+    {"ps", "the processes of a recording", ps_command},
     {"dump", "every event of a recording, system calls decoded", dump_command},
     {"rm", "remove recordings", rm_command},
     {"pack", "make a recording self-contained, to move or send it", pack_command},
@@ -75,6 +77,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   int status = 0;
   try {
+    if (is_succession()) return succeed();
     status = run(argc, argv);
   } catch (const Error& e) {
     fmt::print(stderr, "backstep: {}\n", e.what());

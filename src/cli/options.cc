@@ -28,6 +28,11 @@ class Manners : public CLI::Formatter {
     // Positional arguments are explained in the text.
     return is_positional ? "" : CLI::Formatter::make_group(std::move(group), is_positional, std::move(opts));
   }
+  // Without the value that a flag has when none is given: "--chaos{random}".
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    return name.substr(0, name.find('{'));
+  }
   // Usage first, then what it is for.
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     std::string groups = make_groups(app, mode);

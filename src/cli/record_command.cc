@@ -39,6 +39,12 @@ int record_command(const Args& args) {
   line.add_option("--check", check, "also log checksums of memory, for 'replay --check=deep'")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));
+  bool no_follow = false;
+  line.add_flag("--no-follow", no_follow, "record the first process only, not its children");
+  line.add_option("--follow", options.follow,
+                  "of the programs that it becomes or starts (execve), record those\n"
+                  "whose path or name matches the pattern; others run unrecorded")
+      ->type_name("PATTERN");
   std::string chaos;
   line.add_flag("--chaos{random}", chaos,
                 "disturb the program as much as it must be able to bear (random\n"
@@ -62,6 +68,7 @@ int record_command(const Args& args) {
   if (options.command.empty())
     throw Error("record what? usage: backstep record [-o DIR] [options] [--] PROGRAM [ARG...]", kExitUsage);
   options.check_deep = check == "deep";
+  if (no_follow) options.follow.clear();
   if (chaos == "random") {
     uint32_t seed = 0;
     (void)!getrandom(&seed, sizeof seed, 0);

@@ -42,6 +42,10 @@ int replay_command(const Args& args) {
   line.add_flag("-a,--autopilot", options.autopilot,
                 "no debugger: replay to the end, with the program's output\n"
                 "on stdout and stderr");
+  line.add_option("-p,--process", options.process,
+                  "replay this process of the recorded tree (a pid, or a number\n"
+                  "that 'backstep ps' shows), not the first")
+      ->type_name("PID");
   line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")

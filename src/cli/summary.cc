@@ -45,27 +45,38 @@ void count(const Event& event, Summary& s) {
   }
 }
 
+// What a forked child has mapped begins with what its parent had mapped at the fork.
+void add_ancestors(const recording::Recording& recording, const recording::FileHeader& header,
+                   Places& places) {
+  if (static_cast<recording::Birth>(header.birth) != recording::Birth::Fork ||
+      header.parent >= header.process)
+    return;
+  LogReader parent(recording.log_path(header.parent));
+  add_ancestors(recording, parent.file().header(), places);
+  Event event;
+  while (parent.next(event) && event.number < header.parent_event) places.add(event);
+}
+
 }  // namespace
 
-Summary summarize(const recording::Library& library, const recording::Recording& recording) {
+Summary summarize(const recording::Library& library, const recording::Recording& recording,
+                  uint64_t process) {
   Summary s;
   Places places(library, recording);
-  for (uint64_t process : recording.processes()) {
-    try {
-      LogReader log(recording.log_path(process));
-      Event event;
-      while (log.next(event)) {
-        count(event, s);
-        if (process != 1) continue;
-        places.add(event);
-        if (event.kind != EventKind::End) continue;
-        s.end = recording::Manifest::End{event.end, event.result, 0, event.tick, 0, {}};
-        if (event.end == EndKind::Signal) s.crash = ControlPoint{event.tick, event.pc};
-      }
-      if (auto damage = log.damage()) s.damage.push_back(*damage);
-    } catch (const Error& e) {
-      s.damage.emplace_back(e.what());
+  try {
+    LogReader log(recording.log_path(process));
+    add_ancestors(recording, log.file().header(), places);
+    Event event;
+    while (log.next(event)) {
+      count(event, s);
+      places.add(event);
+      if (event.kind != EventKind::End) continue;
+      s.end = recording::Manifest::End{event.end, event.result, 0, event.tick, 0, {}};
+      if (event.end == EndKind::Signal) s.crash = ControlPoint{event.tick, event.pc};
     }
+    if (auto damage = log.damage()) s.damage.push_back(*damage);
+  } catch (const Error& e) {
+    s.damage.emplace_back(e.what());
   }
   if (recording.processes().empty()) s.damage.emplace_back("there is no log");
   if (s.end) s.end->events = s.events;

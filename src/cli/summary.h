@@ -36,6 +36,6 @@ struct Summary {
 };
 
 // Reads all logs of a recording. A damaged one is read as far as it goes.
-Summary summarize(const recording::Library& library, const recording::Recording& recording);
+Summary summarize(const recording::Library& library, const recording::Recording& recording, uint64_t process);
 
 }  // namespace backstep::cli

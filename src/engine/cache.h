@@ -5,6 +5,7 @@
 //           entered; `meta` holds two bytes per instruction (guest length, cache length).
 //   Exit    a place where translated code leaves for the host: a direct branch whose target is not
 //           translated yet (patched when it is), a host-answered instruction, a tick stop.
+//   Check   a place where translated code stops by a fault when the tick limit is reached.
 //   Link    a patched branch into a block; kept so that invalidating the block can undo it.
 //   PageCode  all blocks that came from one guest page.
 //   Landing the entry for indirect branches: restores r11, counts the tick, falls into the block.
@@ -43,6 +44,13 @@ struct Exit {
   uint16_t pad;
 };
 static_assert(sizeof(Exit) == 16);
+
+struct Check {
+  Address target;  // where to go on
+  uint32_t site;   // cache address of the load that faults; ascending, as code is laid down
+  uint32_t reg;    // the guest's register that it loads
+};
+static_assert(sizeof(Check) == 16);
 
 struct Link {
   uint32_t patch;  // address of the rel32
@@ -98,7 +106,8 @@ inline uint32_t* const kDirectPages = reinterpret_cast<uint32_t*>(layout::kArena
 inline WideEntry* const kWide = reinterpret_cast<WideEntry*>(layout::kArenas + 6 * kArenaSize + 0x1000'0000);
 inline uint32_t* const kWidePages =
     reinterpret_cast<uint32_t*>(layout::kArenas + 6 * kArenaSize + 0x2000'0000);
-inline constexpr uint64_t kArenasTotal = 7 * kArenaSize;
+inline Check* const kChecks = reinterpret_cast<Check*>(layout::kArenas + 7 * kArenaSize);
+inline constexpr uint64_t kArenasTotal = 8 * kArenaSize;
 static_assert(layout::kArenas + 6 * kArenaSize + 0x1000'0000 == 0x2e01'9000'0000);  // kWide, known to entry.S
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
@@ -125,9 +134,9 @@ struct Cache {
   bool vector;           // count in xmm31 (else in Context::tick)
   uint32_t hi16_offset;  // of ZMM16-31 in the XSAVE area
   // state
-  uint8_t* hot;                                       // next byte of translated code; grows up
-  uint8_t* cold;                                      // stubs; grow down from the end
-  uint32_t blocks, exits, links, nodes, pages, meta;  // used entries; index 0 is never used
+  uint8_t* hot;                                               // next byte of translated code; grows up
+  uint8_t* cold;                                              // stubs; grow down from the end
+  uint32_t blocks, exits, checks, links, nodes, pages, meta;  // used entries; index 0 is never used
   uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
   uint32_t tail_block;
   uint32_t watched_pages;  // pages that we made read-only because code was translated from them
@@ -184,5 +193,7 @@ void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to
 bool data_watched(Address page);
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);
+// The tick check whose load is at a cache address; null: none.
+const Check* check_at(uint32_t cache_address);
 
 }  // namespace backstep::engine

@@ -38,8 +38,8 @@ struct alignas(64) Context {
   uint64_t fs_base;      // 0x90
   uint64_t gs_base;      // 0x98 the guest's; the CPU's GS base is the jump table
   Tick tick;             // 0xa0 in memory-counter mode this *is* the counter; else stored at exits
-  Tick limit;            // 0xa8 checked modes stop when tick >= limit
-  uint64_t spill_r11;    // 0xb0 r11 of the guest while an indirect branch is under way
+  uint64_t alarm;        // 0xa8 counted along with tick in xmm31; reaches 1 << 32 at the limit (set at entry)
+  Tick limit;            // 0xb0 checked modes stop when tick >= limit; looked at when the cache is entered
   uint64_t spill_rax;    // 0xb8
   uint64_t spill_flags;  // 0xc0
   uint64_t spill_any;    // 0xc8 scratch for rewritten operands
@@ -50,7 +50,7 @@ struct alignas(64) Context {
   uint64_t host_rsp;     // 0xe8 valid while the guest runs
   uint64_t host_fs;      // 0xf0
   uint64_t jump_table;   // 0xf8 = layout::kJumpTable
-  uint64_t one[2];       // 0x100 {1, 0}, loaded to xmm30
+  uint64_t one[2];       // 0x100 {1, 1}, loaded to xmm30
   uint64_t features;     // 0x110 EngineFeature bits for the assembler
   uint64_t save_mask;    // 0x118 kSavedComponents & XCR0
   uint64_t resume;       // 0x120 cache address to enter
@@ -62,10 +62,16 @@ struct alignas(64) Context {
   uint64_t branch_site;  // 0x148 cache address of the indirect branch that misses in the wide table, or 0
   uint64_t pad[46];      // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
+  uint64_t rest[431];                           // 0x1280
+  // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a tick check borrows.
+  // Its place is directly before the fence: a tick check loads the register back from here or, at the limit,
+  // from there.
+  uint64_t spill_r11;
 };
 static_assert(offsetof(Context, xsave) == 0x2c0);
 static_assert(offsetof(Context, in_guest) == 0x138);
-static_assert(sizeof(Context) <= layout::kHotSize);
+static_assert(offsetof(Context, spill_r11) == 0x1ff8);
+static_assert(layout::kHotPage + sizeof(Context) == layout::kFence);
 
 enum EngineFeature : uint64_t {
   kHaveFsgsbase = 1,   // rdfsbase & co. may be used

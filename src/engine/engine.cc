@@ -73,7 +73,8 @@ Machine this_machine() {
     m.xcr0 = low | static_cast<uint64_t>(high) << 32;
   }
   m.fsgsbase = getauxval(AT_HWCAP2) & 2;
-  bool avx512 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1u << 16)) && (b & (1u << 31));
+  bool avx512 =
+      __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1u << 16)) && (b & (1u << 17)) && (b & (1u << 31));
   if (avx512 && (m.xcr0 & 0xe6) == 0xe6 && __get_cpuid_count(0xd, 7, &a, &b, &c, &d))
     m.hi16_offset = b, m.vector_counter = b + 1024 <= kXsaveSize;
   return m;
@@ -96,7 +97,8 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
     throw Error("this CPU or kernel has no XSAVE; Backstep needs it (any x86-64 machine since 2011 has it)");
   uint64_t size =
       std::clamp<uint64_t>(options.cache_size, 64 << 10, layout::kCacheMax) & ~(layout::kPage - 1);
-  map_fixed(layout::kHotPage, layout::kHotSize, PROT_READ | PROT_WRITE, "the guest's context");
+  map_fixed(layout::kHotPage, sizeof(Context), PROT_READ | PROT_WRITE, "the guest's context");
+  map_fixed(layout::kFence, layout::kHotPage + layout::kHotSize - layout::kFence, PROT_NONE, "the fence");
   map_fixed(layout::kCacheStart, size, PROT_READ | PROT_WRITE | PROT_EXEC, "the code cache");
   map_fixed(layout::kJumpTable, layout::kJumpTableSize, PROT_READ | PROT_WRITE, "the jump table");
   map_fixed(layout::kArenas, kArenasTotal, PROT_READ | PROT_WRITE, "engine tables");
@@ -111,14 +113,15 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
   bool vector = machine.vector_counter && options.counter != EngineOptions::Counter::Memory;
   if (options.counter == EngineOptions::Counter::Vector && !vector)
     throw Error(
-        "this CPU cannot count in a vector register (it has no AVX-512VL); use --engine-counter=memory");
+        "this CPU cannot count in a vector register (it has no AVX-512DQ and VL); use "
+        "--engine-counter=memory");
   ctx.features = 0;
   if (machine.fsgsbase) ctx.features |= kHaveFsgsbase;
   if (vector) ctx.features |= kVectorCounter;
   if (machine.xcr0 & 4) ctx.features |= kHaveAvx;
   ctx.save_mask = machine.xcr0 & kSavedComponents;
   ctx.limit = ~0ull;
-  ctx.one[0] = 1;
+  ctx.one[0] = ctx.one[1] = 1;
   ctx.jump_table = layout::kJumpTable;
   ctx.rflags = 0x202;
   // The host's FS base never changes: one host thread runs guests.
@@ -181,17 +184,27 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   }
 }
 
+Reason Engine::enter(uint32_t address) {
+  Context& ctx = context();
+  ctx.resume = address;
+  // With more than 32 bits to go the alarm comes too early; after_check() sees that and we are here again.
+  constexpr Tick kFull = 1ull << 32;
+  Tick left = ctx.limit > ctx.tick ? ctx.limit - ctx.tick : 0;
+  ctx.alarm = kFull - std::min(left, kFull);
+  return static_cast<Reason>(bs_enter());
+}
+
 // Runs the one instruction at rip. nullopt: done.
 std::optional<Stop> Engine::step() {
   Context& ctx = context();
   std::optional<Stop> stop;
   transient_ = ctx.rip;
-  ctx.resume = address_of_rip(stop);
+  uint32_t address = address_of_rip(stop);
   if (stop) return stop;
   ctx.stop_request = 2;
-  uint32_t reason = bs_enter();
+  Reason reason = enter(address);
   ctx.stop_request = 0;
-  return after_exit(static_cast<Reason>(reason));
+  return after_exit(reason);
 }
 
 Stop Engine::run() {
@@ -208,8 +221,7 @@ Stop Engine::run() {
     std::optional<Stop> stop;
     uint32_t address = address_of_rip(stop);
     if (stop) return *stop;
-    ctx.resume = address;
-    if (auto s = after_exit(static_cast<Reason>(bs_enter()))) return *s;
+    if (auto s = after_exit(enter(address))) return *s;
   }
 }
 
@@ -237,6 +249,16 @@ std::optional<Stop> Engine::after_exit(Reason reason) {
   return std::nullopt;
 }
 
+// A tick check ran into the fence: the branch is done and counted; only the borrowed register is to be put
+// back.
+std::optional<Stop> Engine::after_check(const Check& check) {
+  Context& ctx = context();
+  ctx.gpr[check.reg] = ctx.spill_r11;
+  ctx.rip = check.target;
+  if (ctx.tick < ctx.limit) return std::nullopt;
+  return Stop{Stop::TickStop, {}, {}};
+}
+
 // The signal handler has copied the registers; now find the guest instruction and undo what our own code in
 // front of it had changed. Indirect branches and gs: accesses hold r11 in its spill slot from their first
 // instruction on, far operands keep the scratch register in spill_any.
@@ -248,6 +270,7 @@ std::optional<Stop> Engine::after_fault() {
     ctx.stop_request = 0;
     return Stop{fault.exact && fault.signo == SIGTRAP ? Stop::Break : Stop::Signal, {}, fault};
   }
+  if (const Check* check = check_at(fault.cache_pc)) return after_check(*check);
   // Traps (int3, int 4) are reported behind their instruction; int1 is, too, but not under every hypervisor.
   const isa::Insn trap =
       isa::decode(reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(fault.cache_pc)), 15);

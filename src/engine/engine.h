@@ -54,8 +54,10 @@ class Engine {
 
  private:
   uint32_t address_of_rip(std::optional<Stop>& stop);
+  Reason enter(uint32_t address);
   std::optional<Stop> after_exit(Reason reason);
   std::optional<Stop> after_fault();
+  std::optional<Stop> after_check(const Check& check);
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
@@ -68,7 +70,7 @@ void install_handler(int signo, uint64_t extra_flags = 0);
 struct Machine {
   uint64_t xcr0 = 0;
   bool fsgsbase = false;
-  bool vector_counter = false;  // AVX-512F+VL
+  bool vector_counter = false;  // AVX-512F+DQ+VL
   uint32_t hi16_offset = 0;     // of ZMM16-31 in the XSAVE area; Intel and AMD differ
 };
 Machine this_machine();

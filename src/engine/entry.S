@@ -14,7 +14,6 @@
 #define RFLAGS (CTX + 0x88)
 #define FS_BASE (CTX + 0x90)
 #define TICK (CTX + 0xa0)
-#define SPILL_R11 (CTX + 0xb0)
 #define SPILL_RAX (CTX + 0xb8)
 #define SPILL_FLAGS (CTX + 0xc0)
 #define TARGET (CTX + 0xd0)
@@ -101,7 +100,7 @@ bs_enter:
 	xrstor64 XSAVE
 	testb $VECTOR_COUNTER, FEATURES
 	jz 1f
-	vmovq TICK, %xmm31
+	vmovdqu64 TICK, %xmm31		# and the alarm
 	vmovdqu64 ONE, %xmm30
 1:	movq $1, IN_GUEST
 	movq FS_BASE, %rsi
@@ -247,7 +246,7 @@ bs_exit_syscall:
 	movq %rax, RESUME
 	jmp resume_guest
 
-# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target, SPILL_R11: the
+# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target, Context::spill_r11: the
 # guest's r11. Looks low targets up in the jump table, others in a hash table of {pc, landing}
 # (wide_index() in links_hot.cc computes the same index).
 	.globl bs_wide_lookup

@@ -96,6 +96,18 @@ uint32_t block_at(uint32_t address) {
   return id;
 }
 
+const Check* check_at(uint32_t address) {
+  uint32_t low = 1, high = bs_cache.checks;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (kChecks[middle].site < address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < bs_cache.checks && kChecks[low].site == address ? &kChecks[low] : nullptr;
+}
+
 void remove_trap() {
   if (!bs_cache.trap_address) return;
   *reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address)) = bs_cache.trap_byte;
@@ -157,6 +169,7 @@ void flush() {
     c.stats.flushes++;
     discard(kBlocks, c.blocks * sizeof(Block));
     discard(kExits, c.exits * sizeof(Exit));
+    discard(kChecks, c.checks * sizeof(Check));
     discard(kLinks, c.links * sizeof(Link));
     discard(kNodes, c.nodes * sizeof(PageNode));
     discard(kPages, c.pages * sizeof(PageCode));
@@ -168,7 +181,7 @@ void flush() {
   }
   c.hot = reinterpret_cast<uint8_t*>(layout::kCacheStart + kPadsSize);
   c.cold = reinterpret_cast<uint8_t*>(layout::kCacheStart + c.size);
-  c.blocks = c.exits = c.links = c.nodes = c.pages = 1;
+  c.blocks = c.exits = c.checks = c.links = c.nodes = c.pages = 1;
   c.meta = 0;
   c.tail_exit = 0;
   c.watched_pages = 0;

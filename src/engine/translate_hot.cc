@@ -12,8 +12,20 @@
 //   cpuid, rdtsc …  mov [exit], id; jmp pad
 //
 // tick is `vpaddq xmm31, xmm31, xmm30` (6 bytes, no flags, no memory) where the CPU has AVX-512, which is
-// hidden from the guest; else load, lea, store through a spilled rax, which keeps flags as well. With
-// checking on, the counter is compared with the limit too (flags kept by lahf/seto).
+// hidden from the guest; else load, lea, store through a spilled rax, which keeps flags as well.
+//
+// With checking on, a tick must also stop the guest at the limit. A compare and branch would need the guest's
+// flags, and to keep those costs more than all the rest. So the check is a load that faults at the limit:
+//
+//   mov [spill], reg; vpaddq xmm31, xmm31, xmm30; vpextrd reg32, xmm31, 3; mov reg, [spill + reg*8]
+//
+// The upper half of xmm31 counts along, from a start (Context::alarm) that makes it carry into its upper 32
+// bits exactly at the limit: reg is 0 and then 1, and what lies behind the spill slot is a page without
+// access (layout::kFence). No flags, no branch; at a landing, where r11 must be loaded anyway, there are only
+// the extract and an index more. The fault handler finds the place in kChecks. The load takes its time: reg
+// should not be one that the loop waits for.
+//
+// A counter in memory is compared, with flags kept by lahf/seto.
 //
 // Code is laid down in the order in which it is first executed; a block that ends in a jump to code not
 // translated yet has that jump overwritten by its target when execution goes there at once (links_hot.cc).
@@ -43,6 +55,7 @@ struct Branch {
 struct Builder {
   Emitter e;
   unsigned branch_count = 0;
+  uint32_t used = 0;               // general registers that the block's instructions name, as far as known
   Branch branches[kMaxBlock + 4];  // left uninitialised: this is on the path of every translation
 
   Builder() {}  // NOLINT: see above
@@ -51,59 +64,100 @@ struct Builder {
   void jump(Address target) { branch(e.jump(0), target); }
 };
 
-void emit_tick(Emitter& e, Address target) {
-  const Cache& c = bs_cache;
-  static constexpr uint8_t kCount[] = {0x62, 0x01, 0x85, 0x00, 0xd4, 0xfe};  // vpaddq xmm31, xmm31, xmm30
-  static constexpr uint8_t kRead[] = {0x62, 0x61, 0xfd, 0x08, 0x7e, 0xf8};   // vmovq rax, xmm31
-  static constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};          // lahf; seto al
-  static constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};             // add al, 0x7f; sahf
-  static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};             // lea rax, [rax+1]
-  if (!c.check) {
-    if (c.vector) {
-      e.raw(kCount);
-    } else {
-      e.store(RAX, BACKSTEP_FIELD(spill_rax));
-      e.load(RAX, BACKSTEP_FIELD(tick));
-      e.raw(kAddOne);
-      e.store(RAX, BACKSTEP_FIELD(tick));
-      e.load(RAX, BACKSTEP_FIELD(spill_rax));
-    }
-    return;
+// Registers that an instruction names in its ModRM, SIB or opcode. Only a hint: where it is wrong, code is
+// slow.
+uint32_t named_registers(const Insn& in, const uint8_t* code) {
+  const unsigned r = (in.rex & 4) << 1, x = (in.rex & 2) << 2, b = (in.rex & 1) << 3;
+  if (!in.modrm_at) {
+    const bool named = in.map == 0 && ((in.opcode & 0xf0) == 0x50 || (in.opcode & 0xf0) == 0xb0);
+    return named ? 1u << ((in.opcode & 7) | b) : 0;
   }
-  e.store(RAX, BACKSTEP_FIELD(spill_rax));
-  e.raw(kSaveFlags);
-  e.store(RAX, BACKSTEP_FIELD(spill_flags));
-  if (c.vector) {
-    e.raw(kCount);
-    e.raw(kRead);
-  } else {
-    e.load(RAX, BACKSTEP_FIELD(tick));
-    e.raw(kAddOne);
-    e.store(RAX, BACKSTEP_FIELD(tick));
-  }
-  e.u8(0x48), e.u8(0x3b), e.u8(0x04), e.u8(0x25), e.u32(BACKSTEP_FIELD(limit));  // cmp rax, [limit]
-  // The stop stub restores flags and rax and leaves.
-  bs_cache.cold -= 64;
-  Emitter stub{bs_cache.cold};
-  e.u8(0x0f), e.u8(0x83);  // jae stub
-  e.relative(stub.address());
-  stub.load(RAX, BACKSTEP_FIELD(spill_flags));
-  stub.raw(kRestoreFlags);
-  stub.load(RAX, BACKSTEP_FIELD(spill_rax));
-  uint32_t id = bs_cache.exits++;
-  kExits[id] = {target, 0, ExitKind::TickStop, 0, 0};
-  stub.store_imm32(BACKSTEP_FIELD(exit), id);
-  stub.jump(pad_address(Pad::Tick));
+  const uint32_t reg = 1u << ((in.modrm >> 3 & 7) | r);
+  if (!in.memory_operand() || (in.modrm & 7) != 4) return reg | 1u << ((in.modrm & 7) | b);
+  const uint8_t sib = code[in.modrm_at + 1];
+  return reg | 1u << ((sib & 7) | b) | 1u << ((sib >> 3 & 7) | x);
+}
 
-  e.load(RAX, BACKSTEP_FIELD(spill_flags));
-  e.raw(kRestoreFlags);
+// A register for a tick check to borrow. r10 has no meaning over a call; in a loop, one that is not used
+// there.
+int idle_register(uint32_t used) {
+  static constexpr int kCandidates[] = {R10, R9, R8, R15, R14, R13, R12, RBP, RDI, RSI, RBX};
+  for (int candidate : kCandidates)
+    if (!(used >> candidate & 1)) return candidate;
+  return R10;
+}
+
+void emit_count(Emitter& e) {
+  static constexpr uint8_t kCount[] = {0x62, 0x01, 0x85, 0x00, 0xd4, 0xfe};  // vpaddq xmm31, xmm31, xmm30
+  e.raw(kCount);
+}
+
+// Counts and loads `reg` from the spill slot, or stops at the limit.
+void emit_count_and_check(Emitter& e, Address target, int reg) {
+  const int high = reg >> 3, low = reg & 7;
+  emit_count(e);
+  e.u8(0x62), e.u8(high ? 0x43 : 0x63), e.u8(0x7d), e.u8(0x08), e.u8(0x16);
+  e.u8(static_cast<uint8_t>(0xf8 | low)), e.u8(3);  // vpextrd reg32, xmm31, 3
+  kChecks[bs_cache.checks++] = {target, e.address(), static_cast<uint32_t>(reg)};
+  e.u8(high ? 0x4e : 0x48), e.u8(0x8b), e.u8(static_cast<uint8_t>(0x04 | low << 3));
+  e.u8(static_cast<uint8_t>(0xc5 | low << 3)), e.u32(BACKSTEP_FIELD(spill_r11));  // mov reg, [spill + reg*8]
+}
+
+// The counter in memory.
+void emit_memory_tick(Emitter& e, Address target) {
+  static constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};  // lahf; seto al
+  static constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};     // add al, 0x7f; sahf
+  static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};     // lea rax, [rax+1]
+  const bool check = bs_cache.check;
+  e.store(RAX, BACKSTEP_FIELD(spill_rax));
+  if (check) {
+    e.raw(kSaveFlags);
+    e.store(RAX, BACKSTEP_FIELD(spill_flags));
+  }
+  e.load(RAX, BACKSTEP_FIELD(tick));
+  e.raw(kAddOne);
+  e.store(RAX, BACKSTEP_FIELD(tick));
+  if (check) {
+    e.u8(0x48), e.u8(0x3b), e.u8(0x04), e.u8(0x25), e.u32(BACKSTEP_FIELD(limit));  // cmp rax, [limit]
+    // The stop stub restores flags and rax and leaves.
+    bs_cache.cold -= 64;
+    Emitter stub{bs_cache.cold};
+    e.u8(0x0f), e.u8(0x83);  // jae stub
+    e.relative(stub.address());
+    stub.load(RAX, BACKSTEP_FIELD(spill_flags));
+    stub.raw(kRestoreFlags);
+    stub.load(RAX, BACKSTEP_FIELD(spill_rax));
+    uint32_t id = bs_cache.exits++;
+    kExits[id] = {target, 0, ExitKind::TickStop, 0, 0};
+    stub.store_imm32(BACKSTEP_FIELD(exit), id);
+    stub.jump(pad_address(Pad::Tick));
+
+    e.load(RAX, BACKSTEP_FIELD(spill_flags));
+    e.raw(kRestoreFlags);
+  }
   e.load(RAX, BACKSTEP_FIELD(spill_rax));
+}
+
+// `scratch`: what a check may borrow.
+void emit_tick(Emitter& e, Address target, int scratch) {
+  if (!bs_cache.vector) {
+    emit_memory_tick(e, target);
+  } else if (bs_cache.check) {
+    e.store(scratch, BACKSTEP_FIELD(spill_r11));
+    emit_count_and_check(e, target, scratch);
+  } else {
+    emit_count(e);
+  }
 }
 
 // Landing prefix: what every indirect branch to `pc` goes through.
 void emit_landing(Emitter& e, Address pc) {
+  if (bs_cache.vector && bs_cache.check) {
+    emit_count_and_check(e, pc, R11);
+    return;
+  }
   e.load(R11, BACKSTEP_FIELD(spill_r11));
-  emit_tick(e, pc);
+  emit_tick(e, pc, R11);
 }
 
 void emit_push(Emitter& e, Address value) {
@@ -261,7 +315,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       e.u8(0x70 | (condition ^ 1));
       uint8_t* over = e.p;
       e.u8(0);
-      emit_tick(e, target);
+      emit_tick(e, target, idle_register(b.used));
       b.jump(target);
       *over = static_cast<uint8_t>(e.p - over - 1);
       return false;
@@ -274,18 +328,18 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       e.u8(0xeb);
       uint8_t* over = e.p;
       e.u8(0);
-      if (target <= pc) emit_tick(e, target);
+      if (target <= pc) emit_tick(e, target, idle_register(b.used));
       b.jump(target);
       *over = static_cast<uint8_t>(e.p - over - 1);
       return false;
     }
     case Class::Jmp:
-      if (target <= pc) emit_tick(e, target);
+      if (target <= pc) emit_tick(e, target, idle_register(b.used));
       b.jump(target);
       return true;
     case Class::Call:
       emit_push(e, next);
-      emit_tick(e, target);
+      emit_tick(e, target, R10);
       b.jump(target);
       return true;
     case Class::Ret:
@@ -442,7 +496,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   const Address page_end = (start & ~(layout::kPage - 1)) + layout::kPage;
   Builder b;
   b.e.p = c.hot;
-  uint32_t exits_before = c.exits;
+  uint32_t exits_before = c.exits, checks_before = c.checks;
   uint8_t* cold_before = c.cold;
 
   *address = b.e.address();
@@ -468,6 +522,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
       // The block ends in front of it, so that the change happens when control gets there, in every mode.
       if (count == 0) {
         c.exits = exits_before;
+        c.checks = checks_before;
         c.cold = cold_before;
         return Result::NeedCounter;
       }
@@ -479,6 +534,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
       break;
     }
     uint8_t* at = b.e.p;
+    if (c.check) b.used |= named_registers(in, code);
     ended = emit_instruction(b, in, code, pc);
     meta[2 * count] = in.length;
     meta[2 * count + 1] = static_cast<uint8_t>(b.e.p - at);

@@ -266,6 +266,15 @@ std::vector<uint64_t> auxiliary_vector(const ElfImage& program, uint64_t bias, u
 LoadError::LoadError(const std::string& sentence, int err)
     : Error(sentence, err == ENOENT ? kExitNotFound : kExitNotExecutable), err(err) {}
 
+void check_program(const StartOptions& options) {
+  std::vector<std::string> argv = options.argv;
+  if (argv.empty()) argv.emplace_back();
+  const std::string path = options.path.empty() ? find_program(argv[0], options.env) : options.path;
+  open_interpreter(open_program(path, argv));
+  if (!arguments_fit(argv, options.env, path, options.stack_size))
+    throw LoadError("cannot run " + quoted(path) + ": the arguments and the environment are too long", E2BIG);
+}
+
 StartState load_program(const StartOptions& options, Placer& placer) {
   StartState start;
   start.argv = options.argv;

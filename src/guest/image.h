@@ -54,6 +54,9 @@ class LoadError : public Error {
   int err;
 };
 
+// What can be said before the program that is running is gone: throws LoadError as load_program would.
+void check_program(const StartOptions& options);
+
 // Throws LoadError in one sentence. What depends on the file alone is checked before the first call of
 // `placer`.
 StartState load_program(const StartOptions& options, Placer& placer);

@@ -25,8 +25,7 @@ class Process {
   MemoryMap map;
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
-  uint64_t xcr0 = 7;               // vector state shown to the guest
-  std::optional<int> leader_exit;  // status of the first thread, if it has ended before the others
+  uint64_t xcr0 = 7;  // vector state shown to the guest
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }

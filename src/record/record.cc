@@ -11,7 +11,9 @@ namespace backstep {
 int record(const RecordOptions& options) {
   recording::Library library = recording::Library::standard();
   std::string program = std::filesystem::path(options.command.at(0)).filename().string();
-  recording::Recording recording = library.create(program.empty() ? "program" : program, options.output);
+  // The program may change its folder; its children must find the recording all the same.
+  recording::Recording recording(
+      std::filesystem::absolute(library.create(program.empty() ? "program" : program, options.output).dir()));
   // Lives until the process ends, in run().
   recorder::Recorder* recorder = nullptr;
   try {

@@ -16,11 +16,18 @@ struct RecordOptions {
   bool check_deep = false;           // log checksums of guest memory at intervals
   std::string cpu;                   // highest feature level shown to the program; empty: this machine's
   std::optional<uint64_t> chaos;     // seed of the choices of chaos mode; none: off
+  std::string follow = "*";          // which programs that it becomes or starts are recorded, too: a pattern;
+                                     // empty: only the first process
   EngineOptions engine;
 };
 
 // Runs the program to its end and returns the exit status for our own exit: the program's (128 + signal when
 // it died of one and we could not die of it ourselves). Throws Error.
 int record(const RecordOptions& options);
+
+// Is this process the successor of a recorded program that called execve? Then it goes on recording; ends the
+// process itself.
+bool is_succession();
+int succeed();
 
 }  // namespace backstep

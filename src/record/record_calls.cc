@@ -94,6 +94,10 @@ std::optional<std::string> own_proc_file(const std::string& path) {
 
 }  // namespace
 
+bool Recorder::is_own_exe(const std::string& path) const {
+  return own_proc_file(path) == "exe";
+}
+
 void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                         bool buffers) {
   uint8_t flags = row.traits & kOutput ? kind_of(args[0]) & 3 : 0;
@@ -201,16 +205,20 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_munmap:
       return logged(process_.sys_munmap(args[0], args[1]));
     case SYS_mprotect:
-      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
     case SYS_pkey_mprotect:
-      if (static_cast<int>(args[3]) != -1) return logged(-EINVAL);
-      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
+      if (nr == SYS_pkey_mprotect && static_cast<int>(args[3]) != -1) return logged(-EINVAL);
+      result = process_.sys_mprotect(args[0], args[1], args[2]);
+      check_shared(args[0], args[0] + args[1]);
+      return logged(result);
     case SYS_brk:
       return logged(process_.sys_brk(args[0]));
     case SYS_madvise:
       return logged(process_.sys_madvise(args[0], args[1], args[2]));
     case SYS_mremap:
-      return logged(process_.sys_mremap(args, std::nullopt));
+      result = process_.sys_mremap(args, std::nullopt);
+      if (!hot::is_error(result))
+        check_shared(static_cast<uint64_t>(result), static_cast<uint64_t>(result) + args[2]);
+      return logged(result);
     case SYS_arch_prctl:
       return logged(process_.sys_arch_prctl(args[0], args[1]));
     case SYS_rt_sigaction:
@@ -307,16 +315,20 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       note_once("seccomp filters were refused with EINVAL");
       return logged(-EINVAL);
     case SYS_shmat:
+      return do_shmat(args);
     case SYS_shmdt:
+      return do_shmdt(args);
     case SYS_remap_file_pages:
-      note_once(fmt::format("{} was answered with ENOSYS (shared memory is not recorded yet)", row.name));
+      note_once(fmt::format("{} was answered with ENOSYS", row.name));
       return logged(-ENOSYS);
     case SYS_kill:
     case SYS_tkill:
     case SYS_tgkill: {
       auto pid = static_cast<int>(args[0]);
       uint64_t signo = nr == SYS_tgkill ? args[2] : args[1];
-      if (signo == SIGKILL && (pid == getpid() || pid == 0)) die(SIGKILL, context().rip - 2);
+      if (signo == SIGKILL && nr == SYS_kill && pid == 0 && !vfork_ && !detached_)
+        close_recording(EndKind::Signal, SIGKILL, context().rip - 2);  // the others of the group die, too
+      if (signo == SIGKILL && pid == getpid()) die(SIGKILL, context().rip - 2);
       result = execute(row, nr, args);
       return logged(result, true);
     }
@@ -414,6 +426,20 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
            0};
   int extra = static_cast<int>(
       flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
+  if (anonymous && shared && !(flags & MAP_HUGETLB)) {
+    // As a memory file: children may share it, and that is how we tell.
+    Fd memory(memfd_create("backstep-shared", MFD_CLOEXEC));
+    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0) return logged(-ENOMEM);
+    fstat(memory.get(), &st);
+    r.dev = st.st_dev;
+    r.inode = st.st_ino;
+    r.name = "/dev/zero (deleted)";
+    if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
+    logged(static_cast<int64_t>(at));
+    log_map(r, "");
+    share(r, memory.get());
+    return static_cast<int64_t>(at);
+  }
   if (anonymous) {
     if (long err = process_.map_region(r, -1, extra)) return logged(err);
     logged(static_cast<int64_t>(at));
@@ -446,8 +472,8 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (writable_share) {
       shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
       bs_record.shared_files = true;
-      note_once(
-          fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
+      note_once(fmt::format(
+          "{} is mapped shared: what processes that are not recorded change in it is not logged", r.name));
     }
   } else if (r.name != "/dev/zero") {
     note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
@@ -455,6 +481,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
+  if (writable_share && S_ISREG(st.st_mode)) share(r, fd);
   return static_cast<int64_t>(at);
 }
 
@@ -507,6 +534,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
     }
   });
   for (auto [addr, length] : parts) {
+    if (bs_record.sharing)
+      for (uint64_t page = addr & ~(kPage - 1); page < addr + length; page += kPage) own_page(page, false);
     process_.engine().forget(addr, addr + length);
     log_memory(addr, length);
   }
@@ -637,6 +666,13 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
     case PR_SET_TSC:
       result = -EINVAL;
       break;
+    case PR_GET_TID_ADDRESS:  // the kernel knows the runner's only
+      result = -EFAULT;
+      if (process_.writable(args[1], 8)) {
+        result = 0;
+        std::memcpy(reinterpret_cast<void*>(args[1]), &process_.current().clear_child_tid, 8);
+      }
+      break;
     default:
       result = execute(row, SYS_prctl, args);
       break;
@@ -687,90 +723,6 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
     result = -EINTR;
   }
   log_call(row, nr, args, result, false);
-  return result;
-}
-
-// Recorded children come with a later version. A forked child runs on under the engine,
-// unrecorded, so that the program as a whole works; the recording says so.
-int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
-  const Syscall& row = syscall_row(nr);
-  Context& ctx = context();
-  uint64_t flags = nr == SYS_clone ? args[0] : SIGCHLD;
-  int64_t result;
-  if (flags & CLONE_THREAD) return do_clone(args);
-  if ((flags & CLONE_VM) && !(flags & CLONE_VFORK)) {
-    const std::string note =
-        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
-        "EAGAIN";
-    if (!notes_.count(note)) say(note);
-    note_once(note);
-    result = -EAGAIN;
-  } else {
-    note_once(
-        "the program started child processes; this version records only the first process (children ran "
-        "unrecorded)");
-    uint64_t real = flags & ~static_cast<uint64_t>(CLONE_VM | CLONE_VFORK | CLONE_SETTLS);
-    uint64_t stack = nr == SYS_clone ? args[1] : 0;
-    result =
-        hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
-                      nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
-    if (result == 0) {
-      detached_ = true;
-      end_threads();
-      log_.abandon();
-      for (int& fd : bs_record.our_fds) fd = -1;
-      if (stack) ctx.gpr[RSP] = stack;
-      if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
-      return 0;
-    }
-  }
-  log_call(row, nr, args, result, true);
-  return result;
-}
-
-// The new program is not followed yet: the log ends here and the program goes on natively.
-int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
-  Context& ctx = context();
-  // If the kernel takes it we do not come back, so the end is written first and taken back on failure.
-  recording::Appender before = log_.appender();
-  uint64_t state = before.chunk ? before.chunk->state : 0;
-  bool mark = log_.active() && !detached_;
-  if (mark && !log_.appender().has_room(256)) {
-    log_.reserve(4096);
-    before = log_.appender();
-    state = before.chunk ? before.chunk->state : 0;
-  }
-  if (mark && log_.active()) {
-    recording::Appender& log = log_.appender();
-    uint8_t* at = log.begin(EventKind::End, 0, 0);
-    at = log.put_place(at, ctx.tick, ctx.rip - 2);
-    *at++ = static_cast<uint8_t>(EndKind::Exec);
-    at = recording::put_varint(at, 0);
-    log.commit(at);
-    manifest_.end = recording::Manifest::End{EndKind::Exec, 0, 0, ctx.tick, log.events, std::nullopt};
-    manifest_.notes.push_back("the program became another one (execve), which this version does not follow");
-    try {
-      manifest_.save(recording_.manifest_path());
-    } catch (const Error&) {
-      // Nothing to do about it here; the log is what counts.
-    }
-  }
-  uint64_t mask = process_.signals.mask;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
-  auto path = guest_text(args[nr == SYS_execve ? 0 : 1]);
-  if (path && nr == SYS_execve && own_proc_file(*path) == "exe")
-    real[0] = reinterpret_cast<uint64_t>(start_.exe.c_str());
-  int64_t result = raw(nr, real);
-  set_real_mask();
-  if (mark && log_.active()) {
-    log_.appender() = before;
-    before.chunk->state = state;
-    manifest_.end.reset();
-    manifest_.notes.pop_back();
-  }
-  log_call(syscall_row(nr), nr, args, result);
   return result;
 }
 

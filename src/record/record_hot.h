@@ -10,6 +10,7 @@
 #include "guest/syscall_table.h"
 #include "isa/decode.h"
 #include "record/body_hot.h"
+#include "record/shared_memory.h"
 #include "recording/log_writer.h"
 
 namespace backstep::recorder {
@@ -19,12 +20,13 @@ inline constexpr unsigned kPendingSignals = 64;
 inline constexpr uint8_t kFdFolder = 0x80;  // fd_kind: a listing of our own descriptors (/proc/self/fd)
 inline constexpr uint8_t kFdFile = 0x40;    // fd_kind: a regular file or directory: never blocks
 inline constexpr unsigned kTimerHits = 64;
+inline constexpr unsigned kOurFds = 4;
 
 struct HotState {
   recording::Appender* log;
   guest::CpuLevel cpu;
   uint64_t xcr0;
-  int our_fds[4];  // descriptors that the guest must not touch; -1: none
+  int our_fds[kOurFds];  // descriptors that the guest must not touch; -1: none
   uint8_t
       fd_kind[kTrackedFds];  // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
   bool shared_files;         // some file is mapped shared: calls that change files need a look
@@ -45,8 +47,11 @@ struct HotState {
 
   // More than one thread has been started: calls that may block or that ask who is calling need a look.
   bool threads;
-  bool chaos;                  // chaos mode: calls that move bytes are not made as asked
-  volatile bool turn_request;  // something happened that may pass the turn on
+  bool sharing;                 // some shared memory has owners by page: calls need a look at their buffers
+  volatile bool share_request;  // another process wants a page of ours
+  bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
+  bool chaos;                   // chaos mode: calls that move bytes are not made as asked
+  volatile bool turn_request;   // something happened that may pass the turn on
   // Timers that the guest directed at one of its threads: index, overrun.
   struct {
     uint32_t index;

@@ -163,7 +163,7 @@ void Recorder::arm_timer() {
 }
 
 // Whose turn it is: first come, first served; in chaos mode anybody's, and some are held back for a while.
-size_t Recorder::choose_next() {
+std::optional<size_t> Recorder::choose_next(int64_t& until) {
   if (!chaos_.on()) return 0;
   const int64_t now = monotonic_ns();
   constexpr uint64_t kDelay = 5'000'000;
@@ -173,8 +173,10 @@ size_t Recorder::choose_next() {
     if (task.delayed_until == 0)
       task.delayed_until = chaos_.one_in(8) ? now + static_cast<int64_t>(chaos_.below(kDelay)) : now;
     if (task.delayed_until <= now) fit.push_back(i);
+    until = std::min(until, task.delayed_until);
   }
-  return fit.empty() ? chaos_.below(turns_.ready().size()) : fit[chaos_.below(fit.size())];
+  if (fit.empty()) return std::nullopt;  // all are late: then nothing happens for a while
+  return fit[chaos_.below(fit.size())];
 }
 
 // Streams may give and take less than asked for; pipes take up to PIPE_BUF bytes at once, though.
@@ -213,27 +215,23 @@ void Recorder::pass_turn(TurnReason reason) {
   Context& ctx = context();
   turns_.collect();
   route_signals();
-  while (!turns_.anyone_ready()) {
-    turns_.idle();
+  std::optional<size_t> choice;
+  int64_t until = kNever;
+  while (!turns_.anyone_ready() || !(choice = choose_next(until))) {
+    turns_.idle(until);
+    until = kNever;
+    serve_shared();
     bs_record.turn_request = false;
     turns_.collect();
     route_signals();
   }
-  Task& next = turns_.take_ready(choose_next());
+  Task& next = turns_.take_ready(*choice);
   next.delayed_until = 0;
   if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
-    log_.reserve(4096);
-    recording::Appender& log = log_.appender();
-    if (log.chunk) {
-      const bool preempted = reason == TurnReason::Preempted;
-      uint8_t* at =
-          log.begin(EventKind::Turn, preempted ? recording::kAsynchronous : 0, static_cast<uint16_t>(reason));
-      at = log.put_place(at, ctx.tick, preempted ? ctx.rip : ctx.rip - 2);
-      at = recording::put_u32(at, register_digest(ctx));
-      at = recording::put_varint(at, static_cast<uint64_t>(next.thread->name));
-      log.commit(at);
-    }
+    const bool preempted = reason == TurnReason::Preempted;
+    log_turn(reason, preempted ? recording::kAsynchronous : 0, preempted ? ctx.rip : ctx.rip - 2,
+             next.thread->name);
     process_.turn_to(*next.thread);
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
@@ -291,16 +289,14 @@ void Recorder::finish_call(Task& task) {
   if (nr == SYS_rt_sigtimedwait && result == -EINTR) {
     uint64_t set = 0;
     read_guest(args[0], &set);
-    auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                              [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-    if (found != task.signals.end()) {
+    if (auto found = task.take_signal(set)) {
       result = found->si_signo;
       task.scratched = false;
       if (args[1] && process_.writable(args[1], 128))
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
-      task.signals.erase(found);
     }
   }
+  if (bs_record.sharing) own_arguments(row, nr, args);
   if (task.scratched) {
     task.scratch.give_back(row, nr, result, task.counts, process_);
     task.scratch.clear();
@@ -311,6 +307,17 @@ void Recorder::finish_call(Task& task) {
     const int64_t left = std::max<int64_t>(0, task.timeout[0] - monotonic_ns());
     const Timespec ts{left / kSecond, left % kSecond};
     if (rem && process_.writable(rem, sizeof ts)) std::memcpy(reinterpret_cast<void*>(rem), &ts, sizeof ts);
+  }
+  const uint64_t flags = nr == SYS_sendto || nr == SYS_sendmmsg ? args[3] : nr == SYS_sendmsg ? args[2] : 0;
+  if (result == -EPIPE && (row.traits & (kOutput | kMovesBytes)) && !(flags & MSG_NOSIGNAL)) {
+    // It went to the body, which blocks it.
+    siginfo_t info;
+    std::memset(&info, 0, sizeof info);
+    info.si_signo = SIGPIPE;
+    info.si_code = SI_USER;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    send_to(task, info);
   }
   std::copy(task.counts, task.counts + 6, bs_record.old_counts);
   if (result >= 0 && (row.traits & kCreatesFd) && static_cast<uint64_t>(result) < kTrackedFds)
@@ -367,6 +374,14 @@ void Recorder::route_signals() {
       const ThreadTimer& timer = thread_timers_[hit.index];
       Task* task = turns_.by_tid(timer.tid);
       if (!task) continue;
+      // A timer has one signal at a time; what comes on top of it is counted.
+      auto waiting = std::find_if(task->signals.begin(), task->signals.end(), [&](const siginfo_t& i) {
+        return i.si_code == SI_TIMER && i.si_signo == timer.signo && i.si_timerid == timer.id;
+      });
+      if (waiting != task->signals.end()) {
+        waiting->si_overrun += 1 + hit.overrun;
+        continue;
+      }
       siginfo_t info;
       std::memset(&info, 0, sizeof info);
       info.si_signo = timer.signo;
@@ -386,7 +401,9 @@ void Recorder::route_signals() {
       return !(mask & bit);
     };
     Task* target = turns_.first();
-    if (!target || !takes(*target)) target = &turns_.current();
+    // The kernel sends it to the thread that writes: the runner, for us.
+    const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
+    if (!target || own || !takes(*target)) target = &turns_.current();
     if (!takes(*target)) {
       target = nullptr;
       for (auto& [name, task] : turns_.tasks())
@@ -468,6 +485,18 @@ std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
   return 0;
 }
 
+// A deleted timer's signal does not arrive any more.
+void Recorder::forget_timer(int id) {
+  route_signals();
+  for (ThreadTimer& timer : thread_timers_) {
+    if (timer.id != id || timer.tid == 0) continue;
+    if (Task* task = turns_.by_tid(timer.tid))
+      std::erase_if(task->signals,
+                    [&](const siginfo_t& i) { return i.si_code == SI_TIMER && i.si_timerid == id; });
+    timer.tid = 0;
+  }
+}
+
 // --- starting and ending threads ---
 
 bool Recorder::poke(uint64_t addr, uint32_t value) {
@@ -541,11 +570,11 @@ void Recorder::leave_robust_list(Thread& thread) {
 
 void Recorder::do_exit_thread(int status) {
   Thread& thread = process_.current();
-  if (thread.name == 1) process_.leader_exit = status;
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
   if (process_.threads().size() == 1)
-    finish(EndKind::Exit, process_.leader_exit.value_or(status) & 0xff, context().rip - 2);
+    finish(EndKind::Exit, status & 0xff,
+           context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -556,6 +585,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
   const Region* r = process_.map.find(addr);
   int woken = turns_.wake(addr, most, bitset);
   if (r && (r->flags & MAP_SHARED) && woken < most) {
+    if (SharedObject* object = shared_object(*r)) addr = object->alias(r->offset + (addr - r->start));
     long more = syscall(SYS_futex, addr, FUTEX_WAKE_BITSET, most - woken, nullptr, nullptr, bitset);
     if (more > 0) woken += static_cast<int>(more);
   }
@@ -568,18 +598,28 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   const Syscall& row = syscall_row(SYS_futex);
   const auto command = args[1] & FUTEX_CMD_MASK;
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  auto by_alias = [&](uint64_t& addr) {
+    const Region* r = process_.map.find(addr);
+    if (SharedObject* object = r ? shared_object(*r) : nullptr)
+      addr = object->alias(r->offset + (addr - r->start));
+  };
+  by_alias(real[0]);
+  if (command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE || command == FUTEX_WAKE_OP) by_alias(real[4]);
   if (!waits) {
     uint32_t before = 0, after = 0;
-    if (command == FUTEX_WAKE_OP) read_guest(args[4], &before);
-    result = raw(SYS_futex, args);
+    if (command == FUTEX_WAKE_OP) {
+      own_range(args[4], 4);
+      read_guest(args[4], &before);
+    }
+    result = raw(SYS_futex, real);
     if (command == FUTEX_WAKE_OP && read_guest(args[4], &after) && before != after)
       log_memory(args[4], 4, recording::kInCall);
     log_call(row, SYS_futex, args, result, false);
     return Begun::Done;
   }
   Task& task = turns_.current();
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
   if (args[3]) {
     if (!read_guest(args[3], &task.timeout)) {
       log_call(row, SYS_futex, args, result = -EFAULT, false);
@@ -813,13 +853,10 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
   Task& task = turns_.current();
   uint64_t set;
   if (args[3] != 8 || !read_guest(args[0], &set)) return Begun::NotMine;
-  auto found = std::find_if(task.signals.begin(), task.signals.end(),
-                            [&](const siginfo_t& i) { return set >> (i.si_signo - 1) & 1; });
-  if (found != task.signals.end()) {
+  if (auto found = task.take_signal(set)) {
     if (args[1] && process_.writable(args[1], 128))
       std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     result = found->si_signo;
-    task.signals.erase(found);
     log_call(row, kNr, args, result);
     return Begun::Done;
   }
@@ -1095,6 +1132,11 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       }
       return done(r);
     }
+    case SYS_timer_delete: {
+      const int64_t r = execute(row, nr, args);
+      if (r == 0) forget_timer(static_cast<int>(args[0]));
+      return done(r);
+    }
     case SYS_timer_create:
       if (auto r = do_timer_create(args)) return done(*r);
       return Begun::NotMine;
@@ -1104,7 +1146,8 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       return Begun::NotMine;
     case SYS_clock_gettime: {
       if (args[0] != CLOCK_THREAD_CPUTIME_ID) return Begun::NotMine;
-      const int64_t ns = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t with_turn = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
+      const int64_t ns = std::min(with_turn, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
       const Timespec ts{ns / kSecond, ns % kSecond};
       if (!process_.writable(args[1], sizeof ts)) return done(-EFAULT);
       std::memcpy(reinterpret_cast<void*>(args[1]), &ts, sizeof ts);

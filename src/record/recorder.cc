@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
+#include "record/succession.h"
 
 extern char** environ;
 
@@ -54,39 +55,75 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       store_(library.store()),
       manifest_(recording::describe_start(options.command)),
       process_(options.engine),
-      log_(recording_.log_path(), 1),
+      origin_{1, recording::Birth::Start, 0, 0, static_cast<uint64_t>(getpid())},
+      tree_(recording_),
+      log_(recording_.log_path(), origin_),
       chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
                 kExitUsage);
-  HotState& s = bs_record;
-  s.log = &log_.appender();
-  s.cpu = *level;
-  if (*level < CpuLevel::V3) process_.xcr0 &= 3;
-  s.xcr0 = process_.xcr0;
-  s.chaos = chaos_.on();
-  manifest_.chaos = options.chaos;
-  s.next_checksum = options.check_deep ? 0 : ~0ull;
-  for (int& fd : s.our_fds) fd = -1;
-  s.our_fds[0] = log_.fd();
+  prepare(*level);
   // Programs close their stderr (ls does); our own words must still get there.
   if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0)
-    s.our_fds[1] = stderr_ = recording::move_fd_high(copy);
-  s.fd_kind[1] = recording::kToStdout;
-  s.fd_kind[2] = recording::kToStderr;
+    bs_record.our_fds[1] = stderr_ = recording::move_fd_high(copy);
+  bs_record.fd_kind[1] = recording::kToStdout;
+  bs_record.fd_kind[2] = recording::kToStderr;
+}
+
+Recorder::Recorder(const Succession& before, const recording::Library& library,
+                   recording::Recording recording)
+    : options_(before.options),
+      library_(library),
+      recording_(std::move(recording)),
+      store_(library.store()),
+      manifest_(recording::describe_start(before.options.command)),
+      process_(before.options.engine),
+      origin_(before.origin),
+      tree_(recording_),
+      log_(recording_.log_path(origin_.process), origin_),
+      leader_(before.leader),
+      before_(std::make_unique<Succession>(before)),
+      chaos_(before.options.chaos) {
+  manifest_.env = before.env;
+  prepare(parse_cpu_level(options_.cpu).value());
+  stderr_ = bs_record.our_fds[1] = before.stderr_fd;
+  if (stderr_ >= 0) fcntl(stderr_, F_SETFD, FD_CLOEXEC);
+  for (auto [fd, kind] : before.fd_kinds)
+    if (fd < kTrackedFds) bs_record.fd_kind[fd] = static_cast<uint8_t>(kind);
+  started_ns_ = 0;
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::prepare(CpuLevel level) {
+  HotState& s = bs_record;
+  s.log = &log_.appender();
+  s.cpu = level;
+  if (level < CpuLevel::V3) process_.xcr0 &= 3;
+  s.xcr0 = process_.xcr0;
+  s.chaos = chaos_.on();
+  manifest_.chaos = options_.chaos;
+  s.next_checksum = options_.check_deep ? 0 : ~0ull;
+  for (int& fd : s.our_fds) fd = -1;
+  s.our_fds[0] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
   engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
-  manifest_.cpu.level = cpu_level_name(*level);
-  manifest_.cpu.shown = shown_features(*level);
+  manifest_.cpu.level = cpu_level_name(level);
+  manifest_.cpu.shown = shown_features(level);
   manifest_.cpu.shown["xcr0"] = process_.xcr0;
 }
 
 void Recorder::load() {
   StartOptions start;
   start.argv = options_.command;
-  for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+  if (before_) {
+    start.path = before_->path;
+    start.env = before_->env;
+  } else {
+    for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+  }
   rlimit limit{};
   getrlimit(RLIMIT_STACK, &limit);
   start.stack_size = limit.rlim_cur;
@@ -95,10 +132,13 @@ void Recorder::load() {
   if (getrandom(start.random, sizeof start.random, 0) != sizeof start.random)
     throw Error("cannot get random bytes for the program's start: " + errno_text(errno));
   start_ = load_program(start, *this);
+  if (before_ && before_->program_fd >= 0) ::close(before_->program_fd);
   manifest_.exe = start_.exe;
   inherit_signals();
-  prctl(PR_SET_NAME, std::filesystem::path(options_.command[0]).filename().c_str());
-  manifest_.save(recording_.manifest_path());
+  const std::string name =
+      before_ ? before_->name : std::filesystem::path(options_.command[0]).filename().string();
+  prctl(PR_SET_NAME, name.c_str());
+  save_manifest();
 
   Context& ctx = context();
   std::memset(ctx.gpr, 0, sizeof ctx.gpr);
@@ -154,12 +194,13 @@ void Recorder::log_memory(uint64_t addr, uint64_t size, uint8_t flags) {
 }
 
 void Recorder::run() {
-  started_ns_ = monotonic_ns();
+  started_ns_ = before_ ? before_->started_ns : monotonic_ns();
   for (int signo = 1; signo <= kSignals; signo++)
     if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
   set_real_mask();
   for (;;) {
     react(process_.engine().run());
+    if (bs_record.share_request) serve_shared();
     if (bs_record.turn_request) preempt();
   }
 }
@@ -213,6 +254,7 @@ void Recorder::on_syscall() {
   uint64_t args[6];
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
+  if (s.sharing && !s.executed) own_arguments(row, nr, args);
   int64_t result;
   if (s.executed) {  // by the hot half
     result = s.result;
@@ -303,6 +345,7 @@ void Recorder::on_host_op(const isa::Insn& insn) {
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
   if (process_.alias_write(fault)) return;
+  if (fault.signo == SIGSEGV && bs_record.sharing && own_page(fault.address, false)) return;
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
@@ -326,13 +369,7 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
 std::optional<siginfo_t> Recorder::next_signal() {
   HotState& s = bs_record;
   const uint64_t mask = process_.signals.mask;
-  auto& own = turns_.current().signals;
-  for (auto it = own.begin(); it != own.end(); ++it) {
-    if (mask >> (it->si_signo - 1) & 1) continue;
-    const siginfo_t info = *it;
-    own.erase(it);
-    return info;
-  }
+  if (auto own = turns_.current().take_signal(~mask)) return own;
   sigset_t all, old;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &old);
@@ -392,6 +429,12 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
 }
 
 void Recorder::inherit_signals() {
+  if (before_) {
+    for (int signo = 1; signo <= kSignals; signo++)
+      if (before_->ignored >> (signo - 1) & 1) process_.actions[signo].handler = 1;
+    process_.signals.mask = before_->blocked;
+    return;
+  }
   for (int signo = 1; signo <= kSignals; signo++) {
     KernelSigaction current{};
     syscall(SYS_rt_sigaction, signo, nullptr, &current, 8);
@@ -422,7 +465,7 @@ void Recorder::set_real_action(int signo) {
 void Recorder::set_real_mask() {
   uint64_t mask = process_.signals.mask;
   for (const auto& [name, thread] : process_.threads())
-    if (thread.get() != &process_.current()) mask &= thread->signals.mask;
+    if (thread.get() != &process_.current() && !vfork_) mask &= thread->signals.mask;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
 }
@@ -447,32 +490,49 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   manifest_.end =
       recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
+  save_manifest();
+  auto& end = *manifest_.end;
+  std::string more;
+  if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);
+  if (manifest_.chaos) more += fmt::format(", chaos seed {}", *manifest_.chaos);
+  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
+                  static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
+                  recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+}
+
+void Recorder::save_manifest() {
   try {
-    manifest_.save(recording_.manifest_path());
+    manifest_.save(recording_.manifest_path(origin_.process));
   } catch (const Error& e) {
     say(e.what());
   }
-  auto& end = *manifest_.end;
-  say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
-                  static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), manifest_.chaos ? fmt::format(" (chaos seed {})", *manifest_.chaos) : "",
-                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
 }
 
 void Recorder::say(const std::string& text) const {
-  if (options_.quiet || detached_ || stderr_ < 0) return;
+  if (options_.quiet || detached_ || !leader_ || stderr_ < 0) return;
   std::string line = "backstep: " + text + "\n";
   (void)!::write(stderr_, line.data(), line.size());
 }
 
 void Recorder::finish(EndKind kind, int64_t status, Address pc) {
-  if (!detached_) close_recording(kind, status, pc);
+  if (vfork_) {
+    vfork_end_ = VforkEnd{0, pc};
+  } else if (!detached_) {
+    leave_shared();
+    close_recording(kind, status, pc);
+  }
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
 
 void Recorder::die(int signo, Address pc, bool asynchronous) {
-  if (!detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+  if (vfork_) {
+    // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
+    const bool behind = pc == context().rip;
+    vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
+  } else if (!detached_)
+    leave_shared();
+  if (!vfork_ && !detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

@@ -11,16 +11,24 @@
 #include "record/chaos.h"
 #include "record/record.h"
 #include "record/record_hot.h"
+#include "record/shared_memory.h"
 #include "record/turns.h"
 #include "recording/library.h"
 #include "recording/log_writer.h"
 #include "recording/manifest.h"
+#include "recording/tree.h"
 
 namespace backstep::recorder {
+
+struct Succession;
 
 class Recorder final : public guest::Placer {
  public:
   Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording);
+  // The program that this process was before called execve.
+  Recorder(const Succession& before, const recording::Library& library, recording::Recording recording);
+
+  ~Recorder() override;
 
   // Loads the program; throws guest::LoadError with nothing started.
   void load();
@@ -34,6 +42,7 @@ class Recorder final : public guest::Placer {
 
  private:
   // recorder.cc
+  void prepare(guest::CpuLevel level);
   void react(const engine::Stop& stop);
   void end_budget();
   void on_syscall();
@@ -84,7 +93,8 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
-  size_t choose_next();
+  std::optional<size_t> choose_next(int64_t& until);  // none: nobody before this time
+  void forget_timer(int id);
   // Chaos: how many of `count` bytes to ask for.
   uint64_t fewer(uint64_t nr, const uint64_t args[6]);
   bool may_be_interrupted() const;
@@ -92,6 +102,40 @@ class Recorder final : public guest::Placer {
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
+
+  // record_processes.cc
+  struct VforkState;
+  struct VforkEnd {
+    uint8_t flags;  // of the Turn event
+    Address pc;
+  };
+  int64_t do_fork(uint64_t nr, const uint64_t args[6]);
+  int64_t do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags);
+  static void live_as_vfork_child(void* recorder);
+  void hold_signals();
+  void become_child(uint64_t number, uint64_t parent_event);
+  int64_t do_exec(uint64_t nr, const uint64_t args[6]);
+  bool follows(const std::string& path) const;
+  bool is_own_exe(const std::string& path) const;
+  void log_turn(recording::TurnReason reason, uint8_t flags, Address pc, int next);
+  void save_manifest();
+
+  // record_shared.cc
+  SharedObject* shared_object(const guest::Region& region);
+  void share(const guest::Region& region, int fd, void* alias = nullptr);
+  int64_t do_shmat(const uint64_t args[6]);
+  int64_t do_shmdt(const uint64_t args[6]);
+  void start_sharing();
+  void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
+  void set_page_rights(SharedObject& object, uint64_t page, bool access);
+  void check_shared(uint64_t start, uint64_t end);
+  bool own_page(uint64_t addr, bool in_call);
+  void own_range(uint64_t addr, uint64_t size);
+  void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void log_shared(uint64_t addr, const unsigned char* contents);
+  void serve_shared();
+  void share_with_child();
+  void leave_shared();
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -103,8 +147,6 @@ class Recorder final : public guest::Placer {
   int64_t do_mmap(const uint64_t args[6]);
   int64_t do_open(uint64_t nr, const uint64_t args[6]);
   int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
-  int64_t do_fork(uint64_t nr, const uint64_t args[6]);
-  int64_t do_exec(uint64_t nr, const uint64_t args[6]);
   int64_t do_close_range(const uint64_t args[6]);
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -122,13 +164,23 @@ class Recorder final : public guest::Placer {
   recording::Store store_;
   recording::Manifest manifest_;
   guest::Process process_;
+  recording::Origin origin_;
+  recording::Tree tree_;
   recording::LogWriter log_;
   guest::StartState start_;
   std::set<std::string> keys_, notes_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                           // our copy of it; -1: it was closed
   bool detached_ = false;                                     // a forked child: runs on, unrecorded
+  bool leader_ = true;                  // the process that `record` was started for: it says the last word
+  std::unique_ptr<Succession> before_;  // what execve left us
+  bool vfork_ = false;                  // we are the child of a vfork, in our parent's memory
+  std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
+  std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
+  size_t vfork_depth_ = 0;
   int64_t started_ns_ = 0;
+  std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
+  ControlPoint last_acquired_;  // the instruction that needed a shared page last
 
   Turns turns_;
   Chaos chaos_;

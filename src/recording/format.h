@@ -18,7 +18,9 @@
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
-//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n),
+//   Shared    v tick-delta, v pc, u32 digest, v addr, bytes  contents of memory that another process had
+//   changed Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1:
+//   signal n),
 //             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
@@ -40,11 +42,22 @@ inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 struct FileHeader {
   char magic[8];
   uint32_t version;
-  uint32_t header_size;  // where the first chunk starts
-  uint64_t process;      // virtual name of the process: 1 is the first
-  uint64_t reserved[5];
+  uint32_t header_size;   // where the first chunk starts
+  uint64_t process;       // virtual name of the process: 1 is the first
+  uint64_t birth;         // Birth
+  uint64_t parent;        // Fork, Exec: the log that this one continues
+  uint64_t parent_event;  // … from this event on (the number of the fork's or exec's event there)
+  uint64_t pid;           // as it was
+  uint64_t check;         // CRC-32C of the bytes before it
 };
 static_assert(sizeof(FileHeader) == 64);
+
+// How a log begins. A process has a new log after each execve.
+enum class Birth : uint64_t {
+  Start = 0,  // with the program's image: what `record` was told to run
+  Fork = 1,   // with the state of its parent at the fork
+  Exec = 2,   // with the image of a new program in an old process
+};
 
 struct ChunkHeader {
   uint32_t magic;
@@ -74,13 +87,15 @@ enum class EventKind : uint8_t {
   End = 9,
   FileSize = 10,
   Turn = 11,
+  Shared = 12,
 };
 // Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
 // instruction's); the tick grows by one with every turn.
 enum class TurnReason : uint16_t {
   Preempted = 0,  // between two instructions; pc is the next one (flag kAsynchronous)
   Blocked = 1,    // in a system call that waits
-  Ended = 2,      // exit
+  Ended = 2,      // exit; a child of vfork: its end, or execve
+  Vforked = 3,    // in vfork: the child runs in the same memory, as a thread, until it ends or calls execve
 };
 enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
 enum class EndKind : uint8_t {

@@ -21,6 +21,8 @@ namespace backstep::recording {
 //
 //   manifest.json     recording/manifest.h
 //   process-1.log     the log of each process (recording/format.h)
+//   process-2.json    manifests of the processes after the first (if they ended, or execve made them)
+//   tree              the counter of processes (recording/tree.h)
 //   store-keys        keys of the file contents that it needs, one per line
 //   files/            those contents themselves, after `pack`: laid out like a store
 class Recording {
@@ -29,7 +31,9 @@ class Recording {
 
   const std::string& dir() const { return dir_; }
   std::string name() const;  // last part of the path
-  std::string manifest_path() const { return dir_ + "/manifest.json"; }
+  std::string manifest_path(uint64_t process = 1) const {
+    return dir_ + (process == 1 ? "/manifest.json" : "/process-" + std::to_string(process) + ".json");
+  }
   std::string log_path(uint64_t process = 1) const {
     return dir_ + "/process-" + std::to_string(process) + ".log";
   }

@@ -45,11 +45,11 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   if (header.version == 0 || header.header_size < sizeof header || header.header_size % 64 ||
       header.header_size > 65536)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
-  process_ = header.process;
+  header_ = header;
   offset_ = header.header_size;
-  bool clean = header.process != 0 && size >= offset_;
-  for (uint64_t i = offsetof(FileHeader, reserved); i < offset_ && i < size; i++)
-    clean = clean && data_[i] == 0;
+  bool clean = header.process != 0 && size >= offset_ &&
+               header.check == hot::crc32c(0, &header, offsetof(FileHeader, check));
+  for (uint64_t i = sizeof header; i < offset_ && i < size; i++) clean = clean && data_[i] == 0;
   if (!clean)
     throw Error(fmt::format("the log {} is damaged: its header makes no sense", path), kExitDivergence);
 }
@@ -67,6 +67,11 @@ std::optional<Chunk> LogFile::next() {
       return std::nullopt;
     }
     std::memcpy(&header, data_.data() + offset_, sizeof header);
+    // A recorder that was killed while it made a chunk leaves zeroes; the header's checksum would come last.
+    if (!ended_ && header.state == 0 && header.header_crc == 0 &&
+        std::all_of(data_.begin() + static_cast<ptrdiff_t>(offset_ + sizeof header), data_.end(),
+                    [](uint8_t b) { return b == 0; }))
+      return std::nullopt;
     if (header.magic != kChunkMagic || header.index != chunks_ || header.first_event != events_ ||
         header.header_crc != chunk_header_crc(header)) {
       damage_ = fmt::format("the log is damaged at byte {}: chunk {} (from event {}) is not there", offset_,
@@ -96,7 +101,7 @@ std::optional<Chunk> LogFile::next() {
     }
     // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have
     // the beginnings of an event there.
-    bool closed = last_kind == EventKind::End;
+    bool closed = ended_ = last_kind == EventKind::End;
     uint64_t rest =
         std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
     for (uint64_t i = at; closed && at == used && i < rest; i++)
@@ -228,6 +233,13 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());
       return c.ok && e.values.size() == 21;
+    case EventKind::Shared:
+      place();
+      e.digest = c.u32();
+      e.addr = c.varint();
+      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+      e.length = e.body.size();
+      break;
     case EventKind::Turn:
       place();
       e.digest = c.u32();

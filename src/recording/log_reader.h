@@ -34,13 +34,15 @@ class LogFile {
   const std::optional<std::string>& damage() const { return damage_; }
   uint64_t size() const { return data_.size(); }
   uint64_t position() const { return offset_; }  // for progress
-  uint64_t process() const { return process_; }
+  const FileHeader& header() const { return header_; }
 
  private:
   std::string path_;
   std::span<const uint8_t> data_;
-  uint64_t offset_ = 0, events_ = 0, process_ = 0;
+  FileHeader header_{};
+  uint64_t offset_ = 0, events_ = 0;
   uint32_t chunks_ = 0;
+  bool ended_ = false;  // the last event so far is an End
   std::optional<std::string> damage_;
 };
 

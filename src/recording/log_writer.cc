@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <vector>
 
 #include "base/error.h"
 
@@ -32,6 +34,18 @@ uint64_t wall_ns() {
   timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
   return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
+}
+
+int write_zeroes(int fd, uint64_t offset, uint64_t size) {
+  static const std::vector<char> zeroes(1 << 20);
+  for (uint64_t done = 0; done < size;) {
+    ssize_t n = pwrite(fd, zeroes.data(), std::min<uint64_t>(size - done, zeroes.size()),
+                       static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENOSPC;
+    done += static_cast<uint64_t>(n);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -62,16 +76,32 @@ int move_fd_high(int fd) {
   return fd;
 }
 
-LogWriter::LogWriter(const std::string& path, uint64_t process) : process_(process) {
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+LogWriter::LogWriter(const std::string& path, const Origin& origin) {
+  open(path, origin);
+}
+
+void LogWriter::open(const std::string& path, const Origin& origin) {
+  chunk_count_ = 0;
+  chunk_offset_ = file_size_ = 0;
+  stopped_.clear();
+  appender_.events = 0;
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
   FileHeader header{};
   std::memcpy(header.magic, kLogMagic, sizeof header.magic);
   header.version = kLogVersion;
   header.header_size = kPage;
-  header.process = process;
-  if (ftruncate(fd_, kPage) != 0 || pwrite(fd_, &header, sizeof header, 0) != sizeof header)
+  header.process = origin.process;
+  header.birth = static_cast<uint64_t>(origin.birth);
+  header.parent = origin.parent;
+  header.parent_event = origin.parent_event;
+  header.pid = origin.pid;
+  header.check = hot::crc32c(0, &header, offsetof(FileHeader, check));
+  // In one piece: a recorder that is killed leaves no header or a whole one.
+  std::array<std::byte, kPage> page{};
+  std::memcpy(page.data(), &header, sizeof header);
+  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size()))
     throw Error(fmt::format("cannot write to the log {}: {}", path, errno_text(errno)));
   file_size_ = kPage;
   if (!open_chunk(0)) throw Error(fmt::format("cannot write to the log {}: {}", path, stopped_));
@@ -89,7 +119,12 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   // program.
   rlimit limit{};
   bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= file_size_ + size;
-  int err = !fits ? EFBIG : posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));
+  // Written zeroes make the page cache ready at once, in big pieces, which makes mapping them 2.5 times
+  // cheaper than faulting in allocated but unwritten blocks (1.45 ms against 0.56 ms a megabyte).
+  int err = !fits ? EFBIG
+            : chunk_count_ > 0
+                ? write_zeroes(fd_, file_size_, size)
+                : posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));
   if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0)
     err = 0;
   void* p = MAP_FAILED;
@@ -102,6 +137,7 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   }
   if (err) {
     stopped_ = errno_text(err);
+    (void)!ftruncate(fd_, static_cast<off_t>(file_size_));  // what had been written of it
     return false;
   }
   auto* chunk = static_cast<ChunkHeader*>(p);

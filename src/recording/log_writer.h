@@ -50,10 +50,18 @@ struct Appender {
   }
 };
 
+// What a log's header says about the process.
+struct Origin {
+  uint64_t process = 1;
+  Birth birth = Birth::Start;
+  uint64_t parent = 0, parent_event = 0;
+  uint64_t pid = 0;
+};
+
 class LogWriter {
  public:
   // Creates the file; throws Error. Its descriptor is moved to a high number.
-  LogWriter(const std::string& path, uint64_t process);
+  LogWriter(const std::string& path, const Origin& origin);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -67,8 +75,10 @@ class LogWriter {
   void end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags = 0);
   // Ends the recording early (Stopped), for `reason`; the program runs on.
   void stop(const std::string& reason);
-  // The recording goes on elsewhere (fork child): forget the mapping without touching the file.
+  // This process does not go on with this log (fork child): forget the mapping without touching the file.
   void abandon();
+  // … but with this one; ticks go on. Throws Error.
+  void open(const std::string& path, const Origin& origin);
   int fd() const { return fd_; }
   uint64_t size() const { return file_size_; }
   const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
@@ -83,7 +93,6 @@ class LogWriter {
   uint64_t chunk_offset_ = 0;
   uint64_t file_size_ = 0;
   uint32_t chunk_count_ = 0;
-  uint64_t process_;
   std::string stopped_;
 };
 

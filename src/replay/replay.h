@@ -9,6 +9,7 @@ namespace backstep {
 
 struct ReplayOptions {
   std::string recording;              // resolved folder
+  uint64_t process = 0;               // pid or number of the process; 0: the first
   bool autopilot = false;             // no debugger: to the end
   std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
   std::vector<std::string> gdb_args;  // for the gdb that is started when neither of the two is asked for

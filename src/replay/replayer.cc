@@ -22,6 +22,7 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
+#include "recording/tree.h"
 
 namespace backstep::replayer {
 
@@ -55,6 +56,8 @@ const char* kind_name(EventKind kind) {
       return "end";
     case EventKind::Turn:
       return "turn of a thread";
+    case EventKind::Shared:
+      return "change of shared memory by another process";
     default:
       return "unknown event";
   }
@@ -75,11 +78,9 @@ std::string place(Tick tick, Address pc) {
 
 Replayer::Replayer(const ReplayOptions& options, const recording::Library& library,
                    recording::Recording recording)
-    : options_(options),
-      library_(library),
-      recording_(std::move(recording)),
-      log_(recording_.log_path()),
-      process_(options.engine) {
+    : options_(options), library_(library), recording_(std::move(recording)), process_(options.engine) {
+  choose_logs();
+  // The CPU that was shown is the same for the whole tree.
   recording::Manifest manifest = recording_.manifest();
   std::string missing = missing_features(manifest.cpu.shown);
   if (!missing.empty())
@@ -95,21 +96,53 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
                       manifest.cpu.model));
     process_.xcr0 = xcr0->second;
   }
-  bs_replay.output = true;
-  if (options.progress) bs_replay.size = log_.size();
+  bs_replay.output = path_.empty();
+  if (options.progress) bs_replay.size = log_->size();
   engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+}
+
+// Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
+void Replayer::choose_logs() {
+  uint64_t wanted = options_.process ? recording::find_process(recording_, options_.process) : 1;
+  open_log(wanted);
+  while (static_cast<recording::Birth>(log_->header().birth) == recording::Birth::Fork) {
+    const auto& header = log_->header();
+    path_.insert(path_.begin(), {header.process, header.parent_event});
+    if (header.parent >= header.process)
+      throw Error("the recording is damaged: a process was started before its parent", kExitDivergence);
+    open_log(header.parent);
+  }
+}
+
+void Replayer::open_log(uint64_t process) {
+  log_ = std::make_unique<recording::LogFile>(recording_.log_path(process));
+  HotState& s = bs_replay;
+  s.p = s.end = nullptr;
+  s.event = 0;
+  s.position = 0;
+  if (options_.progress) s.size = log_->size();
+}
+
+bool Replayer::follow_child() {
+  if (!at_fork()) return false;
+  open_log(path_[path_at_++].process);
+  process_.keep_only_current();
+  before_vfork_.clear();
+  process_.current().tid = static_cast<int>(log_->header().pid);
+  bs_replay.output = path_at_ == path_.size();
+  return true;
 }
 
 bool Replayer::peek(EventHeader& header) {
   HotState& s = bs_replay;
   while (s.p == s.end) {
-    auto chunk = log_.next();
+    auto chunk = log_->next();
     if (!chunk) return false;
     s.p = chunk->events.data();
     s.end = s.p + chunk->events.size();
     s.event = chunk->first_event;
     s.tick = chunk->first_tick;
-    s.position = log_.position();
+    s.position = log_->position();
   }
   std::memcpy(&header, s.p, sizeof header);
   return true;
@@ -207,7 +240,7 @@ void Replayer::prepare() {
     }
   }
   throw Error(fmt::format("the recording holds no start of the program: {}",
-                          log_.damage().value_or("the recorder ended before the program started")),
+                          log_->damage().value_or("the recorder ended before the program started")),
               kExitDivergence);
 }
 
@@ -330,6 +363,7 @@ void Replayer::on_syscall() {
   }
   uint64_t args[6];
   syscall_args(ctx, args);
+  if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
   while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
@@ -338,9 +372,7 @@ void Replayer::on_syscall() {
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
   if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
-    auto status = static_cast<int>(args[0]);
-    if (nr == SYS_exit) status = process_.leader_exit.value_or(status);
-    check_end(e, EndKind::Exit, status & 0xff);
+    check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
     return end(e);
   }
   if (e.kind == EventKind::End && (nr == SYS_execve || nr == SYS_execveat) && e.end == EndKind::Exec)
@@ -374,22 +406,33 @@ void Replayer::end_of_call(uint64_t nr, const uint64_t args[6], int64_t result) 
 }
 
 void Replayer::pass_turn(const Event& e) {
+  using recording::TurnReason;
   Context& ctx = context();
-  const auto reason = static_cast<recording::TurnReason>(e.nr);
-  const bool preempted = reason == recording::TurnReason::Preempted;
+  const auto reason = static_cast<TurnReason>(e.nr);
+  const bool asynchronous = e.flags & recording::kAsynchronous;
   Thread& from = process_.current();
+  if (reason == TurnReason::Vforked) {
+    const bool clone = ctx.gpr[RAX] == SYS_clone;
+    Thread& child = process_.start_thread(clone ? ctx.gpr[RDI] : 0, clone ? ctx.gpr[RSI] : 0,
+                                          clone ? ctx.gpr[R8] : 0, from.tid);
+    before_vfork_.emplace_back(std::begin(process_.actions), std::end(process_.actions));
+    if (child.name != e.next_thread) diverged(e, event_text(e), "a child of vfork with another name");
+  }
   Thread* next = process_.thread(e.next_thread);
-  const Address pc = preempted ? ctx.rip : ctx.rip - 2;
-  if (e.tick != ctx.tick || e.pc != pc || e.digest != register_digest(ctx) || !next ||
-      (reason == recording::TurnReason::Ended && next == &from))
+  const Address pc = asynchronous ? ctx.rip : ctx.rip - 2;
+  if (e.tick != ctx.tick || e.pc != pc || e.digest != register_digest(ctx) || !next || next == &from)
     diverged(
         e, fmt::format("{} to thread {}", event_text(e), e.next_thread),
         fmt::format("thread {} at {}{}", from.name, place(ctx.tick, pc), next ? "" : ", no such thread"));
-  from.in_call = !preempted;
-  if (from.name == 1 && reason == recording::TurnReason::Ended)
-    process_.leader_exit = static_cast<int>(ctx.gpr[RDI]);
+  from.in_call = !asynchronous;
   process_.turn_to(*next);
-  if (reason == recording::TurnReason::Ended) process_.end_thread(from);
+  if (reason == TurnReason::Ended) {
+    process_.end_thread(from);
+    if (!before_vfork_.empty()) {
+      std::copy(before_vfork_.back().begin(), before_vfork_.back().end(), process_.actions);
+      before_vfork_.pop_back();
+    }
+  }
   if (next->in_call) {
     resume_call_ = true;
   } else {
@@ -439,6 +482,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
 // The calls whose effects on the guest's own state are computed again; others have only their result.
 int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
   switch (nr) {
+    case SYS_shmdt: {
+      const Region* r = process_.map.find(args[0]);
+      return r && logged == 0 ? process_.sys_munmap(r->start, r->end - r->start) : logged;
+    }
+    case SYS_shmat:
     case SYS_mmap: {
       if (hot::is_error(logged)) return logged;
       Event map;
@@ -478,6 +526,10 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_clone:
       if (logged > 0 && (args[0] & CLONE_THREAD))
         process_.start_thread(args[0], args[1], args[4], static_cast<int>(logged));
+      if (logged == 0) {  // we are the child
+        if (args[1]) context().gpr[RSP] = args[1];
+        if (args[0] & CLONE_SETTLS) context().fs_base = args[4];
+      }
       return logged;
     default:
       return logged;
@@ -490,7 +542,10 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
   bool first = true;
   EventHeader header;
   while (!outcome_) {
-    if (!peek(header)) return end_incomplete();
+    if (!peek(header)) {
+      if (at_fork()) break;  // the parent was killed before it could log it; its child goes on from there
+      return end_incomplete();
+    }
     auto kind = static_cast<EventKind>(header.kind);
     Event e;
     if (kind == EventKind::Note) {
@@ -529,8 +584,22 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       std::memcpy(&info, e.body.data(), std::min(sizeof info, e.body.size()));
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
-      if (!process_.push_handler(e.signo, info, TrapInfo{}))
-        diverged(e, event_text(e), "no stack for the handler");
+      if (!process_.push_handler(e.signo, info, TrapInfo{})) return end_without_stack();
+    } else if (kind == EventKind::Shared) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) break;
+      if (e.digest != register_digest(ctx) && !shared_fault_) {
+        // A repeated string instruction came to that page half-way. It will do so again, if the page is not
+        // there.
+        shared_fault_ = true;
+        mprotect(reinterpret_cast<void*>(e.addr), e.length, PROT_NONE);
+        break;
+      }
+      take(e);
+      if (e.digest != register_digest(ctx))
+        diverged(e, event_text(e) + ", other registers", place(ctx.tick, ctx.rip));
+      change_memory(e);
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
@@ -585,6 +654,17 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
   if (process_.alias_write(fault)) return;
   Event e;
   if (!take(e)) return end_incomplete();
+  if (shared_fault_ && e.kind == EventKind::Shared) {
+    shared_fault_ = false;
+    const Region* r = process_.map.find(e.addr);
+    mprotect(reinterpret_cast<void*>(e.addr), e.length, r ? r->prot & (PROT_READ | PROT_WRITE) : PROT_READ);
+    if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx) ||
+        fault.address - e.addr >= e.length)
+      diverged(e, event_text(e),
+               fmt::format("access to {:#x} at {}", fault.address, place(ctx.tick, ctx.rip)));
+    change_memory(e);
+    return after_call(0, 0);
+  }
   std::string now =
       fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
@@ -600,13 +680,17 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
       // Both were zeroed before they were filled in.  NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       e.body.size() < sizeof info || std::memcmp(e.body.data(), &info, sizeof info) != 0)
     diverged(e, event_text(e), now);
-  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) {
-    Event death;
-    if (!take(death)) return end_incomplete();
-    if (death.kind != EventKind::End) diverged(death, event_text(death), "no stack for the handler");
-    return end(death);
-  }
+  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) return end_without_stack();
   after_call(0, 0);
+}
+
+// A handler whose frame does not fit on the stack: the program dies of that, here.
+void Replayer::end_without_stack() {
+  Event death;
+  if (!take(death)) return end_incomplete();
+  if (death.kind != EventKind::End || death.result != SIGSEGV)
+    diverged(death, event_text(death), "no stack for the handler");
+  end(death);
 }
 
 void Replayer::check_end(const Event& e, EndKind kind, int64_t status) {
@@ -627,9 +711,9 @@ void Replayer::end(const Event& e) {
 
 void Replayer::end_incomplete() {
   Outcome o;
-  o.damaged = log_.damage().has_value();
-  o.incomplete = log_.damage()
-                     ? *log_.damage() + "; what was before it has been replayed"
+  o.damaged = log_->damage().has_value();
+  o.incomplete = log_->damage()
+                     ? *log_->damage() + "; what was before it has been replayed"
                      : "the recorder was ended before the program; all that it had logged has been replayed";
   outcome_ = o;
 }

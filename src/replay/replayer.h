@@ -3,6 +3,7 @@
 #include <csignal>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -63,6 +64,11 @@ class Replayer {
   bool peek(recording::EventHeader& header);  // false: no more events
   bool take(recording::Event& event);         // decodes and steps over the next event
   void prepare();                             // start image
+  void choose_logs();
+  void open_log(uint64_t process);
+  bool follow_child();  // the fork at hand is where the log that is wanted goes on
+  // The next event of this log is the fork that leads on to the log that is wanted.
+  bool at_fork() const { return path_at_ < path_.size() && bs_replay.event == path_[path_at_].event; }
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();
@@ -84,6 +90,7 @@ class Replayer {
                   int contents);  // the memory file that stands for a shared one
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
+  void end_without_stack();
   void end_incomplete();
   [[noreturn]] void diverged(const recording::Event& event, const std::string& logged,
                              const std::string& now);
@@ -92,12 +99,21 @@ class Replayer {
   ReplayOptions options_;
   recording::Library library_;
   recording::Recording recording_;
-  recording::LogFile log_;
+  std::unique_ptr<recording::LogFile> log_;
   guest::Process process_;
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
+  // A forked child's history is its parent's up to the fork: logs to go over to, each at an event of the one
+  // before.
+  struct Step {
+    uint64_t process, event;
+  };
+  std::vector<Step> path_;
+  size_t path_at_ = 0;
+  std::vector<std::vector<guest::KernelSigaction>> before_vfork_;  // of those that wait for a child of vfork
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
+  bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on
   void advance(const Until& until, bool stepping);
   Halt outcome_of_round();
   Halt halt(Halt::Why why);

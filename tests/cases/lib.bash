@@ -65,7 +65,8 @@ ticks_of() { "$BACKSTEP" info --json "$1" | field log.ticks; }
 same() { cmp -s "$1" "$2" || { { diff "$1" "$2" | head -n 20 | cut -c 1-300; } >&2 || true; fail "$3"; }; }
 
 # in_fresh_folder NAME OUT ERR COMMAND...: runs it in an empty folder (the same path each time), after the
-# function `prepare` if the case has one; stdin from $STDIN, else empty. Status in $ended.
+# function `prepare` if the case has one; stdin from $STDIN, else empty. Status in $ended. With LIMIT, what takes longer
+# than that many seconds is ended (status 124): a case whose subject is that nothing hangs says so in a sentence.
 in_fresh_folder() {
   local folder=$T/folder.$1 out=$2 err=$3
   shift 3
@@ -75,7 +76,8 @@ in_fresh_folder() {
   (
     cd "$folder"
     if declare -F prepare >/dev/null; then prepare; fi
-    exec "$@" <"${STDIN:-/dev/null}" >"$out" 2>"$err"
+    # shellcheck disable=SC2086
+    exec ${LIMIT:+timeout --foreground -k 5 $LIMIT} "$@" <"${STDIN:-/dev/null}" >"$out" 2>"$err"
   ) || ended=$?
 }
 
@@ -112,7 +114,8 @@ replay_again() {
     mkdir -p "$T/elsewhere"
     got=0
     # shellcheck disable=SC2086
-    (cd "$T/elsewhere" && exec "$BACKSTEP" replay --autopilot --json $options "$T/$name" \
+    (cd "$T/elsewhere" && exec ${LIMIT:+timeout --foreground -k 5 $LIMIT} \
+      "$BACKSTEP" replay --autopilot --json $options "$T/$name" \
       </dev/null >"$out.replay" 2>"$err.replay") || got=$?
     [ $got = 0 ] || { tail -n 15 "$err.replay" >&2; fail "$name: replay $i $options ended with $got"; }
     # The last line of stderr is the report, the rest is the program's.
@@ -139,6 +142,57 @@ program() {
 }
 # same_program: likewise, and the output must be what it is natively.
 same_program() { OUTPUT=same program "$@"; }
+
+# replay_tree NAME TIMES [OPTION...]: replays every process of $T/NAME, see replay_tree.py; with what record_tree
+# recorded, the output is compared, too. The number of logs is in $logs.
+replay_tree() {
+  local name=$1 times=$2 output=()
+  shift 2
+  [ ! -e "$T/$name.out" ] || [ "${TREE_OUTPUT:-}" = no ] || output=(--output "$T/$name.out")
+  logs=$("$PYTHON" "$SRC/tests/cases/replay_tree.py" "$BACKSTEP" "$T/$name" "$times" "${output[@]}" "$@") ||
+    fail "$name: not every process replays exactly"
+}
+
+# tree_ended NAME: waits until no process of the recording runs any more; the first one may end before others.
+tree_ended() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    if "$BACKSTEP" ps --json "$T/$1" | "$PYTHON" -c '
+import json, sys
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+sys.exit(any(p["end"] is None and runs(p["pid"]) for p in json.load(sys.stdin)))'; then return; fi
+    sleep 0.1
+  done
+  "$BACKSTEP" ps "$T/$1" >&2
+  fail "$1: processes have not ended after 10 seconds"
+}
+
+# record_tree NAME COMMAND...: like record_replay, for all processes; each is replayed $REPLAYS times (2).
+# TREE_OPTIONS are given to replay_tree.
+record_tree() {
+  local name=$1
+  REPLAYS=0 record_replay "$@"
+  tree_ended "$name"
+  # shellcheck disable=SC2086  # options are words
+  replay_tree "$name" "${REPLAYS:-2}" ${TREE_OPTIONS:-}
+}
+
+# many_recordings COUNT [RECORD-OPTION...] -- COMMAND...: COUNT recordings, each replayed three times; see
+# many_recordings.py. Its report is in $T/report; $outcomes is the number of different ones.
+many_recordings() {
+  local count=$1
+  shift
+  "$PYTHON" "$SRC/tests/cases/many_recordings.py" "$count" 3 "$T/many" "$@" >"$T/report" ||
+    fail "$count recordings of ${*: -1}"
+  cat "$T/report" >&2
+  # shellcheck disable=SC2034  # for the case
+  outcomes=$(sed -n '1s/ .*//p' "$T/report")
+}
 
 # For the damage cases: copies a recording ($T/$1 to $T/$2), and the path of its log.
 damage() { "$PYTHON" "$SRC/tests/cases/damage.py" "$@"; }

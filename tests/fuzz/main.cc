@@ -74,13 +74,22 @@ std::optional<Mode> parse_mode(const std::string& name) {
   return mode;
 }
 
-constexpr const char* kModes[] = {"plain",        "evex",
-                                  "memory",       "checked",
-                                  "single",       "unlinked",
-                                  "tiny",         "tiny+double+unlinked+memory+checked",
-                                  "stepped",      "interrupted",
-                                  "evex+checked", "evex+single",
-                                  "evex+stepped", "evex+interrupted"};
+constexpr const char* kModes[] = {"plain",
+                                  "evex",
+                                  "memory",
+                                  "checked",
+                                  "single",
+                                  "unlinked",
+                                  "tiny",
+                                  "tiny+double+unlinked+memory+checked",
+                                  "stepped",
+                                  "interrupted",
+                                  "evex+checked",
+                                  "evex+single",
+                                  "evex+stepped",
+                                  "evex+interrupted",
+                                  "checked+interrupted",
+                                  "tiny+checked"};
 
 // A child process that works on batches.
 class Worker {

@@ -1,0 +1,426 @@
+// Child processes and new programs.
+//
+// fork      The child is a copy of everything, engine and all. It goes on with a log of its own, whose header
+// says
+//           where in its parent's log it begins: a replay of the child is a replay of the parent up to there.
+// vfork     (also posix_spawn, clone with CLONE_VM|CLONE_VFORK.) The child runs in its parent's memory while
+// the
+//           parent waits, until it calls execve or ends. It is a thread, then, as far as memory is concerned,
+//           and is logged as one, in the parent's log: real as a process for the kernel, with its own
+//           descriptors and signals, but with our data structures, which it leaves to the parent as it found
+//           them.
+// execve    A real execve of `backstep`, which loads the new program under a new log (succession.h).
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <linux/sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "guest/buffers.h"
+#include "record/recorder.h"
+#include "record/succession.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+using recording::Birth;
+using recording::EndKind;
+using recording::EventKind;
+using recording::TurnReason;
+
+namespace {
+
+std::optional<std::string> guest_text(uint64_t addr, uint64_t most) {
+  int64_t n = addr ? text_length(addr, most) : -1;
+  if (n < 0) return std::nullopt;
+  std::string text(static_cast<size_t>(n), 0);
+  if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(addr), text.size())) return std::nullopt;
+  return text;
+}
+
+// argv or envp. 0, -EFAULT or -E2BIG.
+int64_t guest_list(uint64_t addr, std::vector<std::string>& list) {
+  constexpr uint64_t kMostText = 32 * 4096;
+  constexpr size_t kMostItems = 1 << 20;
+  for (; addr; addr += 8) {
+    uint64_t item;
+    if (!read_guest(addr, &item)) return -EFAULT;
+    if (item == 0) break;
+    auto text = guest_text(item, kMostText);
+    if (!text) return -EFAULT;
+    if (text->size() >= kMostText || list.size() >= kMostItems) return -E2BIG;
+    list.push_back(std::move(*text));
+  }
+  return 0;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& list) {
+  std::vector<char*> p;
+  for (std::string& s : list) p.push_back(s.data());
+  p.push_back(nullptr);
+  return p;
+}
+
+bool set_close_on_exec(int fd, bool on) {
+  return fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0) == 0;
+}
+
+}  // namespace
+
+// --- fork ---
+
+int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  Context& ctx = context();
+  const uint64_t flags = nr == SYS_clone   ? args[0]
+                         : nr == SYS_vfork ? CLONE_VFORK | CLONE_VM | SIGCHLD
+                                           : SIGCHLD;
+  if (flags & CLONE_THREAD) return do_clone(args);
+  if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
+  if (flags & CLONE_VM) {
+    const std::string note =
+        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
+        "EAGAIN";
+    if (!notes_.count(note)) say(note);
+    note_once(note);
+    log_call(row, nr, args, -EAGAIN, false);
+    return -EAGAIN;
+  }
+  const bool follow = !options_.follow.empty() && !detached_ && log_.active();
+  if (!follow) note_once("the program started child processes, which were not recorded");
+  const uint64_t number = follow ? tree_.next_number() : 0;
+  const uint64_t event = log_.appender().events;
+  const uint64_t stack = nr == SYS_clone ? args[1] : 0;
+  // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
+  const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
+  if (follow) share_with_child();
+  hold_signals();
+  const int64_t result =
+      hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
+                    nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
+  if (result == 0) {
+    become_child(number, event);
+    set_real_mask();
+    log_call(row, nr, args, 0, false);
+    if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
+    if (stack) ctx.gpr[RSP] = stack;
+    if (flags & CLONE_CHILD_CLEARTID) process_.current().clear_child_tid = args[3];
+    if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
+    return 0;
+  }
+  set_real_mask();
+  log_call(row, nr, args, result, true);
+  return result;
+}
+
+// Around fork and vfork signals stay in the kernel, until it is settled whose books they go into: those of
+// the parent are not the child's, and a child may be sent one before it has any.
+void Recorder::hold_signals() {
+  uint64_t mask = ~0ull;
+  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+}
+
+// In the child: from here on everything goes into a log of its own. number 0: it is not recorded.
+void Recorder::become_child(uint64_t number, uint64_t parent_event) {
+  end_threads();
+  log_.abandon();
+  leader_ = false;
+  HotState& s = bs_record;
+  s.our_fds[0] = -1;
+  s.pending_count = 0;
+  origin_ = {number, Birth::Fork, origin_.process, parent_event, static_cast<uint64_t>(getpid())};
+  detached_ = number == 0;
+  if (!detached_) {
+    try {
+      log_.open(recording_.log_path(number), origin_);
+      s.our_fds[0] = log_.fd();
+    } catch (const Error&) {
+      detached_ = true;  // it has given up the rights for that; its parent's log says that it was started
+    }
+  }
+  if (!detached_ && s.sharing) start_threads();
+  // A child of vfork may fork: that is a process like any other, with memory of its own.
+  vfork_ = s.no_leave = false;
+  vfork_end_.reset();
+  manifest_.end.reset();
+  manifest_.notes.clear();
+  notes_.clear();
+  if (options_.check_deep) s.next_checksum = 0;
+}
+
+// --- vfork ---
+
+struct Recorder::VforkState {
+  KernelSigaction actions[kSignals + 1];
+  uint8_t fd_kind[kTrackedFds];
+  int our_fds[kOurFds];
+  siginfo_t pending[kPendingSignals];
+  unsigned pending_count;
+  uint64_t fatal_mask;
+  bool threads;
+  std::vector<siginfo_t> signals;
+  Thread* parent;
+  int stderr_fd;
+  bool nested;  // the parent is itself a child of vfork
+};
+
+// The child's life, on a stack of its own: the parent waits in the kernel, somewhere in do_vfork.
+void Recorder::live_as_vfork_child(void* recorder) {
+  auto& self = *static_cast<Recorder*>(recorder);
+  self.process_.current().tid = gettid();
+  self.set_real_mask();
+  for (;;) self.react(self.process_.engine().run());
+}
+
+int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) {
+  const Syscall& row = syscall_row(nr);
+  Context& ctx = context();
+  HotState& s = bs_record;
+  constexpr size_t kStack = 1 << 20;
+  // The child's child needs another one: its parent waits on the first.
+  if (vfork_stacks_.size() == vfork_depth_) {
+    void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) {
+      log_call(row, nr, args, -ENOMEM, false);
+      return -ENOMEM;
+    }
+    vfork_stacks_.push_back(static_cast<char*>(stack) + kStack);
+  }
+  hold_signals();
+  auto before = std::make_unique<VforkState>();
+  std::copy(std::begin(process_.actions), std::end(process_.actions), before->actions);
+  std::copy(std::begin(s.fd_kind), std::end(s.fd_kind), before->fd_kind);
+  std::copy(std::begin(s.our_fds), std::end(s.our_fds), before->our_fds);
+  std::copy(s.pending, s.pending + s.pending_count, before->pending);
+  before->pending_count = s.pending_count;
+  before->fatal_mask = s.fatal_mask;
+  before->threads = s.threads;
+  before->parent = &process_.current();
+  before->stderr_fd = stderr_;
+  before->signals.swap(turns_.current().signals);
+  s.pending_count = 0;
+  s.threads = false;
+
+  const uint64_t stack = nr == SYS_clone ? args[1] : 0;
+  Thread& child = process_.start_thread(nr == SYS_clone ? flags : 0, stack, nr == SYS_clone ? args[4] : 0, 0);
+  log_turn(TurnReason::Vforked, 0, ctx.rip - 2, child.name);
+  before->parent->in_call = true;
+  process_.turn_to(child);
+  before->nested = vfork_;
+  vfork_ = s.no_leave = true;
+  vfork_end_ = {};
+  vfork_depth_++;
+  constexpr uint64_t kKept =
+      CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
+  const int64_t result = bs_start_thread(flags & kKept, vfork_stacks_[vfork_depth_ - 1], nullptr, nullptr,
+                                         live_as_vfork_child, this);
+
+  // The child has ended or become another program (or the kernel made none).
+  vfork_depth_--;
+  vfork_ = s.no_leave = before->nested;
+  if (result > 0 && !vfork_end_) log_.stop("a child of vfork was killed in the middle of its work");
+  if (result < 0) vfork_end_ = VforkEnd{recording::kAsynchronous, ctx.rip};
+  if (vfork_end_) log_turn(TurnReason::Ended, vfork_end_->flags, vfork_end_->pc, before->parent->name);
+  vfork_end_ = {};
+  std::copy(std::begin(before->actions), std::end(before->actions), process_.actions);
+  std::copy(std::begin(before->fd_kind), std::end(before->fd_kind), s.fd_kind);
+  std::copy(std::begin(before->our_fds), std::end(before->our_fds), s.our_fds);
+  std::copy(before->pending, before->pending + before->pending_count, s.pending);
+  s.pending_count = before->pending_count;
+  s.fatal_mask = before->fatal_mask;
+  s.threads = before->threads;
+  stderr_ = before->stderr_fd;
+  process_.turn_to(*before->parent);
+  process_.end_thread(child);
+  before->parent->in_call = false;
+  turns_.current().signals.swap(before->signals);
+  set_real_mask();
+  log_call(row, nr, args, result, false);
+  return result;
+}
+
+void Recorder::log_turn(TurnReason reason, uint8_t flags, Address pc, int next) {
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  Context& ctx = context();
+  uint8_t* at = log.begin(EventKind::Turn, flags, static_cast<uint16_t>(reason));
+  at = log.put_place(at, ctx.tick, pc);
+  at = recording::put_u32(at, register_digest(ctx));
+  at = recording::put_varint(at, static_cast<uint64_t>(next));
+  log.commit(at);
+}
+
+// --- execve ---
+
+bool Recorder::follows(const std::string& path) const {
+  if (options_.follow == "*") return true;
+  if (options_.follow.empty()) return leader_;
+  return fnmatch(options_.follow.c_str(), path.c_str(), 0) == 0 ||
+         fnmatch(options_.follow.c_str(), std::filesystem::path(path).filename().c_str(), 0) == 0;
+}
+
+int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  const int shift = nr == SYS_execve ? 0 : 1;
+  auto logged = [&](int64_t result) {
+    log_call(row, nr, args, result);
+    return result;
+  };
+  auto path = guest_text(args[shift], 4096);
+  if (!path) return logged(-EFAULT);
+  if (path->size() >= 4096) return logged(-ENAMETOOLONG);
+  Succession next;
+  next.options = options_;
+  next.options.command.clear();
+  if (int64_t err = guest_list(args[shift + 1], next.options.command)) return logged(err);
+  if (int64_t err = guest_list(args[shift + 2], next.env)) return logged(err);
+  if (next.options.command.empty()) next.options.command.emplace_back();
+
+  // The file, whatever way it is named.
+  int kept_fd = -1;
+  if (nr == SYS_execveat) {
+    const auto dirfd = static_cast<int>(args[0]);
+    const uint64_t flags = args[4];
+    if (flags & ~static_cast<uint64_t>(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) return logged(-EINVAL);
+    if (path->empty()) {
+      if (!(flags & AT_EMPTY_PATH)) return logged(-ENOENT);
+      kept_fd = dirfd == AT_FDCWD ? -1 : dup(dirfd);
+      if (kept_fd < 0) return logged(-EBADF);
+      kept_fd = recording::move_fd_high(kept_fd);
+      *path = fmt::format("/proc/self/fd/{}", kept_fd);
+    } else if (!path->starts_with('/') && dirfd != AT_FDCWD) {
+      char folder[4096];
+      ssize_t n = readlink(fmt::format("/proc/self/fd/{}", dirfd).c_str(), folder, sizeof folder);
+      if (n < 0) return logged(-EBADF);
+      *path = std::string(folder, static_cast<size_t>(n)) + "/" + *path;
+    }
+  }
+  if (path->empty()) return logged(-ENOENT);
+  next.name = std::filesystem::path(*path).filename();
+  if (is_own_exe(*path)) *path = start_.exe;
+  next.path = *path;
+  next.program_fd = kept_fd;
+  auto fail = [&](int64_t err) {
+    if (kept_fd >= 0) ::close(kept_fd);
+    return logged(err);
+  };
+  StartOptions wanted;
+  wanted.path = *path;
+  wanted.argv = next.options.command;
+  wanted.env = next.env;
+  rlimit limit{};
+  getrlimit(RLIMIT_STACK, &limit);
+  wanted.stack_size = limit.rlim_cur;
+  try {
+    check_program(wanted);
+  } catch (const LoadError& e) {
+    return fail(-e.err);
+  }
+
+  const bool follow = !detached_ && log_.active() && follows(*path);
+  std::vector<std::string> environment = next.env;
+  int message = -1;
+  std::string program = *path;
+  if (follow) {
+    next.library = library_.dir();
+    next.recording = recording_.dir();
+    next.leader = leader_ && !vfork_;
+    next.started_ns = started_ns_;
+    next.origin = {tree_.next_number(), Birth::Exec, origin_.process, log_.appender().events,
+                   static_cast<uint64_t>(getpid())};
+    for (int signo = 1; signo <= kSignals; signo++)
+      if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
+    next.blocked = process_.signals.mask;
+    next.stderr_fd = stderr_;
+    for (uint64_t fd = 0; fd < kTrackedFds; fd++)
+      if (uint8_t kind = bs_record.fd_kind[fd] & 3;
+          kind && !(fcntl(static_cast<int>(fd), F_GETFD) & FD_CLOEXEC))
+        next.fd_kinds.emplace_back(fd, kind);
+    message = next.save();
+    if (message < 0) return fail(-ENOMEM);
+    message = recording::move_fd_high(message);
+    set_close_on_exec(message, false);
+    if (kept_fd >= 0) set_close_on_exec(kept_fd, false);
+    environment = {fmt::format("{}={}", kSuccessionVariable, message)};
+    program = "/proc/self/exe";
+  } else {
+    note_once(fmt::format("the program became {} (execve), which was not recorded", *path));
+  }
+  if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);
+
+  // If the kernel takes it we do not come back, so the end is written first and taken back on failure. The
+  // child of a vfork has no end to write: its parent goes on with this log.
+  recording::Appender before = log_.appender();
+  const bool mark = log_.active() && !detached_ && !vfork_;
+  if (mark && !before.has_room(256)) {
+    log_.reserve(4096);
+    before = log_.appender();
+  }
+  const uint64_t state = before.chunk ? before.chunk->state : 0;
+  if (vfork_) vfork_end_ = VforkEnd{0, context().rip - 2};
+  if (mark && log_.active()) {
+    recording::Appender& log = log_.appender();
+    const auto status = static_cast<int64_t>(next.origin.process);
+    uint8_t* at = log.begin(EventKind::End, 0, 0);
+    at = log.put_place(at, context().tick, context().rip - 2);
+    *at++ = static_cast<uint8_t>(EndKind::Exec);
+    at = recording::put_varint(at, recording::zigzag(follow ? status : 0));
+    log.commit(at);
+    manifest_.end =
+        recording::Manifest::End{EndKind::Exec,  follow ? status : 0, monotonic_ns() - started_ns_,
+                                 context().tick, log.events,          std::nullopt};
+    save_manifest();
+  }
+  if (!vfork_)
+    for (auto& [key, object] : objects_) object->release_all();
+  uint64_t mask = process_.signals.mask;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+  auto argv = pointers(next.options.command), envp = pointers(environment);
+  const long result =
+      hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
+                    reinterpret_cast<long>(envp.data()), 0, 0, 0);
+  // The kernel refused.
+  check_shared(0, ~0ull);
+  set_real_mask();
+  vfork_end_ = {};
+  if (stderr_ >= 0) set_close_on_exec(stderr_, true);
+  if (message >= 0) ::close(message);
+  if (mark && log_.active()) {
+    log_.appender() = before;
+    before.chunk->state = state;
+    manifest_.end.reset();
+  }
+  return fail(result);
+}
+
+}  // namespace backstep::recorder
+
+namespace backstep {
+
+bool is_succession() {
+  return getenv(recorder::kSuccessionVariable) != nullptr;
+}
+
+int succeed() {
+  const int fd = std::atoi(getenv(recorder::kSuccessionVariable));
+  recorder::Succession s = recorder::Succession::load(fd);
+  recording::Library library(s.library);
+  auto* recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
+  recorder->load();
+  recorder->run();
+}
+
+}  // namespace backstep
