@@ -26,6 +26,7 @@
 
 #include "base/error.h"
 #include "recording/library.h"
+#include "recording/tree.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
 
@@ -210,10 +211,10 @@ set remotetimeout 100000
 
 // Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
 // is faster (and quieter) than to fetch them from the recording through us.
-bool files_are_here(const recording::Recording& recording) {
+bool files_are_here(const recording::Recording& recording, uint64_t process) {
   constexpr off_t kAtMost = 1 << 30;
   std::map<std::string, std::string> files;
-  timeline::LogIndex log(recording.log_path());
+  timeline::LogIndex log(recording, process ? recording::find_process(recording, process) : 1);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {
@@ -319,11 +320,12 @@ int start_gdb(const ReplayOptions& options) {
   int commands = memfd_create("backstep-gdb-commands", 0);
   if (commands < 0 || write(commands, kCommands, sizeof kCommands - 1) != sizeof kCommands - 1)
     throw Error("cannot write commands for gdb: " + errno_text(errno));
-  std::vector<std::string> words{"gdb",  "-q",
-                                 "-ix",  fmt::format("/proc/self/fd/{}", commands),
-                                 "-iex", "set prompt (backstep) ",
-                                 "-iex", files_are_here(recording) ? "set sysroot /" : "set sysroot target:",
-                                 "-ex",  "target extended-remote " + path};
+  std::vector<std::string> words{
+      "gdb",  "-q",
+      "-ix",  fmt::format("/proc/self/fd/{}", commands),
+      "-iex", "set prompt (backstep) ",
+      "-iex", files_are_here(recording, options.process) ? "set sysroot /" : "set sysroot target:",
+      "-ex",  "target extended-remote " + path};
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(
