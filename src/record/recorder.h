@@ -129,6 +129,7 @@ class Recorder final : public guest::Placer {
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
   void set_page_rights(SharedObject& object, uint64_t page, bool access);
   void check_shared(uint64_t start, uint64_t end);
+  void drop_unmapped();
   bool own_page(uint64_t addr, bool in_call);
   void own_range(uint64_t addr, uint64_t size);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
