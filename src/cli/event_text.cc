@@ -22,8 +22,8 @@ using recording::EndKind;
 using recording::Event;
 using recording::EventKind;
 
-constexpr const char* kKinds[] = {"none",  "syscall",  "instr", "signal", "map",  "memory",
-                                  "start", "checksum", "note",  "end",    "file", "turn"};
+constexpr const char* kKinds[] = {"none",     "syscall", "instr", "signal", "map",  "memory", "start",
+                                  "checksum", "note",    "end",   "file",   "turn", "shared"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -159,6 +159,9 @@ std::string event_text(const Event& event, size_t strings) {
       return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length);
     case EventKind::Turn:
       return turn_text(event);
+    case EventKind::Shared:
+      return fmt::format("shared memory {:#x}, {} bytes, changed by another process", event.addr,
+                         event.length);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"

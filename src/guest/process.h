@@ -25,7 +25,7 @@ class Process {
   MemoryMap map;
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
-  uint64_t xcr0 = 7;               // vector state shown to the guest
+  uint64_t xcr0 = 7;  // vector state shown to the guest
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }

@@ -205,16 +205,20 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_munmap:
       return logged(process_.sys_munmap(args[0], args[1]));
     case SYS_mprotect:
-      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
     case SYS_pkey_mprotect:
-      if (static_cast<int>(args[3]) != -1) return logged(-EINVAL);
-      return logged(process_.sys_mprotect(args[0], args[1], args[2]));
+      if (nr == SYS_pkey_mprotect && static_cast<int>(args[3]) != -1) return logged(-EINVAL);
+      result = process_.sys_mprotect(args[0], args[1], args[2]);
+      check_shared(args[0], args[0] + args[1]);
+      return logged(result);
     case SYS_brk:
       return logged(process_.sys_brk(args[0]));
     case SYS_madvise:
       return logged(process_.sys_madvise(args[0], args[1], args[2]));
     case SYS_mremap:
-      return logged(process_.sys_mremap(args, std::nullopt));
+      result = process_.sys_mremap(args, std::nullopt);
+      if (!hot::is_error(result))
+        check_shared(static_cast<uint64_t>(result), static_cast<uint64_t>(result) + args[2]);
+      return logged(result);
     case SYS_arch_prctl:
       return logged(process_.sys_arch_prctl(args[0], args[1]));
     case SYS_rt_sigaction:
@@ -311,9 +315,11 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       note_once("seccomp filters were refused with EINVAL");
       return logged(-EINVAL);
     case SYS_shmat:
+      return do_shmat(args);
     case SYS_shmdt:
+      return do_shmdt(args);
     case SYS_remap_file_pages:
-      note_once(fmt::format("{} was answered with ENOSYS (shared memory is not recorded yet)", row.name));
+      note_once(fmt::format("{} was answered with ENOSYS", row.name));
       return logged(-ENOSYS);
     case SYS_kill:
     case SYS_tkill:
@@ -420,6 +426,20 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
            0};
   int extra = static_cast<int>(
       flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
+  if (anonymous && shared && !(flags & MAP_HUGETLB)) {
+    // As a memory file: children may share it, and that is how we tell.
+    Fd memory(memfd_create("backstep-shared", MFD_CLOEXEC));
+    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0) return logged(-ENOMEM);
+    fstat(memory.get(), &st);
+    r.dev = st.st_dev;
+    r.inode = st.st_ino;
+    r.name = "/dev/zero (deleted)";
+    if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
+    logged(static_cast<int64_t>(at));
+    log_map(r, "");
+    share(r, memory.get());
+    return static_cast<int64_t>(at);
+  }
   if (anonymous) {
     if (long err = process_.map_region(r, -1, extra)) return logged(err);
     logged(static_cast<int64_t>(at));
@@ -452,8 +472,8 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (writable_share) {
       shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
       bs_record.shared_files = true;
-      note_once(
-          fmt::format("{} is mapped shared: what other processes change in it is not recorded", r.name));
+      note_once(fmt::format(
+          "{} is mapped shared: what processes that are not recorded change in it is not logged", r.name));
     }
   } else if (r.name != "/dev/zero") {
     note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
@@ -461,6 +481,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
+  if (writable_share && S_ISREG(st.st_mode)) share(r, fd);
   return static_cast<int64_t>(at);
 }
 
@@ -513,6 +534,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
     }
   });
   for (auto [addr, length] : parts) {
+    if (bs_record.sharing)
+      for (uint64_t page = addr & ~(kPage - 1); page < addr + length; page += kPage) own_page(page, false);
     process_.engine().forget(addr, addr + length);
     log_memory(addr, length);
   }

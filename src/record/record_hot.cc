@@ -293,13 +293,14 @@ bool record_clock(Context& ctx) {
 bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
-  if (nr == kClockGettime && !(engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) &&
+  if (nr == kClockGettime && !s.sharing && !(engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) &&
       record_clock(ctx))
     return true;
   const Syscall& row = syscall_row(nr);
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
+  if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
@@ -348,7 +349,8 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;
-    if (value == kInterruptSignal || value == kTurnSignal || timer) {
+    if (value == kShareSignal) s.share_request = true;
+    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal || timer) {
       auto& pc = uc->uc_mcontext.gregs[REG_RIP];
       if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
         pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
@@ -357,7 +359,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
         s.timer_hits[s.timer_hit_count] = {static_cast<uint32_t>(value & 0x7fff'ffff), about->si_overrun};
         s.timer_hit_count = s.timer_hit_count + 1;
       }
-      s.turn_request = true;
+      if (value != kShareSignal) s.turn_request = true;
       __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
       return engine::SignalVerdict::Stop;
     }

@@ -10,6 +10,7 @@
 #include "guest/syscall_table.h"
 #include "isa/decode.h"
 #include "record/body_hot.h"
+#include "record/shared_memory.h"
 #include "recording/log_writer.h"
 
 namespace backstep::recorder {
@@ -46,9 +47,11 @@ struct HotState {
 
   // More than one thread has been started: calls that may block or that ask who is calling need a look.
   bool threads;
-  bool no_leave;               // fatal signals, too, must find an instruction boundary (child of vfork)
-  bool chaos;                  // chaos mode: calls that move bytes are not made as asked
-  volatile bool turn_request;  // something happened that may pass the turn on
+  bool sharing;                 // some shared memory has owners by page: calls need a look at their buffers
+  volatile bool share_request;  // another process wants a page of ours
+  bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
+  bool chaos;                   // chaos mode: calls that move bytes are not made as asked
+  volatile bool turn_request;   // something happened that may pass the turn on
   // Timers that the guest directed at one of its threads: index, overrun.
   struct {
     uint32_t index;

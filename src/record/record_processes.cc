@@ -104,6 +104,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const uint64_t stack = nr == SYS_clone ? args[1] : 0;
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
+  if (follow) share_with_child();
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
@@ -152,6 +153,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event) {
   // A child of vfork may fork: that is a process like any other, with memory of its own.
   vfork_ = s.no_leave = false;
   vfork_end_.reset();
+  if (!detached_ && s.sharing) start_threads();
   manifest_.end.reset();
   manifest_.notes.clear();
   notes_.clear();
@@ -382,6 +384,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
                                  context().tick, log.events,          std::nullopt};
     save_manifest();
   }
+  if (!vfork_)
+    for (auto& [key, object] : objects_) object->release_all();
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
@@ -389,6 +393,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
+  check_shared(0, ~0ull);
   set_real_mask();
   vfork_end_ = {};
   if (stderr_ >= 0) set_close_on_exec(stderr_, true);

@@ -163,7 +163,7 @@ void Recorder::arm_timer() {
 }
 
 // Whose turn it is: first come, first served; in chaos mode anybody's, and some are held back for a while.
-size_t Recorder::choose_next() {
+std::optional<size_t> Recorder::choose_next(int64_t& until) {
   if (!chaos_.on()) return 0;
   const int64_t now = monotonic_ns();
   constexpr uint64_t kDelay = 5'000'000;
@@ -173,8 +173,10 @@ size_t Recorder::choose_next() {
     if (task.delayed_until == 0)
       task.delayed_until = chaos_.one_in(8) ? now + static_cast<int64_t>(chaos_.below(kDelay)) : now;
     if (task.delayed_until <= now) fit.push_back(i);
+    until = std::min(until, task.delayed_until);
   }
-  return fit.empty() ? chaos_.below(turns_.ready().size()) : fit[chaos_.below(fit.size())];
+  if (fit.empty()) return std::nullopt;  // all are late: then nothing happens for a while
+  return fit[chaos_.below(fit.size())];
 }
 
 // Streams may give and take less than asked for; pipes take up to PIPE_BUF bytes at once, though.
@@ -213,13 +215,17 @@ void Recorder::pass_turn(TurnReason reason) {
   Context& ctx = context();
   turns_.collect();
   route_signals();
-  while (!turns_.anyone_ready()) {
-    turns_.idle();
+  std::optional<size_t> choice;
+  int64_t until = kNever;
+  while (!turns_.anyone_ready() || !(choice = choose_next(until))) {
+    turns_.idle(until);
+    until = kNever;
+    serve_shared();
     bs_record.turn_request = false;
     turns_.collect();
     route_signals();
   }
-  Task& next = turns_.take_ready(choose_next());
+  Task& next = turns_.take_ready(*choice);
   next.delayed_until = 0;
   if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
@@ -290,6 +296,7 @@ void Recorder::finish_call(Task& task) {
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     }
   }
+  if (bs_record.sharing) own_arguments(row, nr, args);
   if (task.scratched) {
     task.scratch.give_back(row, nr, result, task.counts, process_);
     task.scratch.clear();
@@ -478,6 +485,18 @@ std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
   return 0;
 }
 
+// A deleted timer's signal does not arrive any more.
+void Recorder::forget_timer(int id) {
+  route_signals();
+  for (ThreadTimer& timer : thread_timers_) {
+    if (timer.id != id || timer.tid == 0) continue;
+    if (Task* task = turns_.by_tid(timer.tid))
+      std::erase_if(task->signals,
+                    [&](const siginfo_t& i) { return i.si_code == SI_TIMER && i.si_timerid == id; });
+    timer.tid = 0;
+  }
+}
+
 // --- starting and ending threads ---
 
 bool Recorder::poke(uint64_t addr, uint32_t value) {
@@ -554,7 +573,8 @@ void Recorder::do_exit_thread(int status) {
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
   if (process_.threads().size() == 1)
-    finish(EndKind::Exit, status & 0xff, context().rip - 2);  // as the kernel since 5.17: the last one's status
+    finish(EndKind::Exit, status & 0xff,
+           context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -565,6 +585,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
   const Region* r = process_.map.find(addr);
   int woken = turns_.wake(addr, most, bitset);
   if (r && (r->flags & MAP_SHARED) && woken < most) {
+    if (SharedObject* object = shared_object(*r)) addr = object->alias(r->offset + (addr - r->start));
     long more = syscall(SYS_futex, addr, FUTEX_WAKE_BITSET, most - woken, nullptr, nullptr, bitset);
     if (more > 0) woken += static_cast<int>(more);
   }
@@ -577,18 +598,28 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   const Syscall& row = syscall_row(SYS_futex);
   const auto command = args[1] & FUTEX_CMD_MASK;
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  auto by_alias = [&](uint64_t& addr) {
+    const Region* r = process_.map.find(addr);
+    if (SharedObject* object = r ? shared_object(*r) : nullptr)
+      addr = object->alias(r->offset + (addr - r->start));
+  };
+  by_alias(real[0]);
+  if (command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE || command == FUTEX_WAKE_OP) by_alias(real[4]);
   if (!waits) {
     uint32_t before = 0, after = 0;
-    if (command == FUTEX_WAKE_OP) read_guest(args[4], &before);
-    result = raw(SYS_futex, args);
+    if (command == FUTEX_WAKE_OP) {
+      own_range(args[4], 4);
+      read_guest(args[4], &before);
+    }
+    result = raw(SYS_futex, real);
     if (command == FUTEX_WAKE_OP && read_guest(args[4], &after) && before != after)
       log_memory(args[4], 4, recording::kInCall);
     log_call(row, SYS_futex, args, result, false);
     return Begun::Done;
   }
   Task& task = turns_.current();
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
   if (args[3]) {
     if (!read_guest(args[3], &task.timeout)) {
       log_call(row, SYS_futex, args, result = -EFAULT, false);
@@ -1099,6 +1130,11 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
         for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
         std::memcpy(reinterpret_cast<void*>(args[0]), &set, 8);
       }
+      return done(r);
+    }
+    case SYS_timer_delete: {
+      const int64_t r = execute(row, nr, args);
+      if (r == 0) forget_timer(static_cast<int>(args[0]));
       return done(r);
     }
     case SYS_timer_create:

@@ -200,6 +200,7 @@ void Recorder::run() {
   set_real_mask();
   for (;;) {
     react(process_.engine().run());
+    if (bs_record.share_request) serve_shared();
     if (bs_record.turn_request) preempt();
   }
 }
@@ -252,6 +253,7 @@ void Recorder::on_syscall() {
   uint64_t args[6];
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
+  if (s.sharing && !s.executed) own_arguments(row, nr, args);
   int64_t result;
   if (s.executed) {  // by the hot half
     result = s.result;
@@ -342,6 +344,7 @@ void Recorder::on_host_op(const isa::Insn& insn) {
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
   if (process_.alias_write(fault)) return;
+  if (fault.signo == SIGSEGV && bs_record.sharing && own_page(fault.address, false)) return;
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
@@ -514,6 +517,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   if (vfork_) {
     vfork_end_ = VforkEnd{0, pc};
   } else if (!detached_) {
+    leave_shared();
     close_recording(kind, status, pc);
   }
   syscall(SYS_exit_group, status);
@@ -526,7 +530,8 @@ void Recorder::die(int signo, Address pc, bool asynchronous) {
     const bool behind = pc == context().rip;
     vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
   } else if (!detached_)
-    close_recording(EndKind::Signal, signo, pc, asynchronous);
+    leave_shared();
+  if (!vfork_ && !detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

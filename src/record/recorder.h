@@ -11,6 +11,7 @@
 #include "record/chaos.h"
 #include "record/record.h"
 #include "record/record_hot.h"
+#include "record/shared_memory.h"
 #include "record/turns.h"
 #include "recording/library.h"
 #include "recording/log_writer.h"
@@ -92,7 +93,8 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
-  size_t choose_next();
+  std::optional<size_t> choose_next(int64_t& until);  // none: nobody before this time
+  void forget_timer(int id);
   // Chaos: how many of `count` bytes to ask for.
   uint64_t fewer(uint64_t nr, const uint64_t args[6]);
   bool may_be_interrupted() const;
@@ -117,6 +119,23 @@ class Recorder final : public guest::Placer {
   bool is_own_exe(const std::string& path) const;
   void log_turn(recording::TurnReason reason, uint8_t flags, Address pc, int next);
   void save_manifest();
+
+  // record_shared.cc
+  SharedObject* shared_object(const guest::Region& region);
+  void share(const guest::Region& region, int fd, void* alias = nullptr);
+  int64_t do_shmat(const uint64_t args[6]);
+  int64_t do_shmdt(const uint64_t args[6]);
+  void start_sharing();
+  void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
+  void set_page_rights(SharedObject& object, uint64_t page, bool access);
+  void check_shared(uint64_t start, uint64_t end);
+  bool own_page(uint64_t addr, bool in_call);
+  void own_range(uint64_t addr, uint64_t size);
+  void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void log_shared(uint64_t addr, const unsigned char* contents);
+  void serve_shared();
+  void share_with_child();
+  void leave_shared();
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -160,6 +179,8 @@ class Recorder final : public guest::Placer {
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
   int64_t started_ns_ = 0;
+  std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
+  ControlPoint last_acquired_;  // the instruction that needed a shared page last
 
   Turns turns_;
   Chaos chaos_;

@@ -19,7 +19,8 @@ int64_t monotonic_ns() {
 std::optional<siginfo_t> Task::take_signal(uint64_t wanted) {
   auto best = signals.end();
   for (auto it = signals.begin(); it != signals.end(); ++it)
-    if ((wanted >> (it->si_signo - 1) & 1) && (best == signals.end() || it->si_signo < best->si_signo)) best = it;
+    if ((wanted >> (it->si_signo - 1) & 1) && (best == signals.end() || it->si_signo < best->si_signo))
+      best = it;
   if (best == signals.end()) return std::nullopt;
   const siginfo_t info = *best;
   signals.erase(best);
@@ -203,8 +204,8 @@ void Turns::collect() {
   }
 }
 
-void Turns::idle() {
-  const int64_t until = next_deadline();
+void Turns::idle(int64_t until) {
+  until = std::min(until, next_deadline());
   timespec ts{until / 1'000'000'000, until % 1'000'000'000};
   __atomic_store_n(&bs_wakeups.idle, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &bs_wakeups.counter, FUTEX_WAIT_BITSET_PRIVATE, seen_, until == kNever ? nullptr : &ts,

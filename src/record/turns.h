@@ -46,8 +46,8 @@ struct Task {
   std::vector<siginfo_t> signals;  // sent to this thread and not delivered yet, oldest first
   // Takes one of these out: the lowest number first, then the oldest, as the kernel does.
   std::optional<siginfo_t> take_signal(uint64_t wanted);
-  int64_t delayed_until = 0;       // chaos: not before this; 0: not decided
-  int64_t cpu_ns = 0;              // time with the turn, without the current one
+  int64_t delayed_until = 0;  // chaos: not before this; 0: not decided
+  int64_t cpu_ns = 0;         // time with the turn, without the current one
 };
 
 class Turns {
@@ -88,7 +88,7 @@ class Turns {
   void collect();
   int64_t next_deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
   // Sleeps until something happens.
-  void idle();
+  void idle(int64_t until = kNever);
 
  private:
   void forget_futex(Task& task);

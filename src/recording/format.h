@@ -18,7 +18,9 @@
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
-//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n),
+//   Shared    v tick-delta, v pc, u32 digest, v addr, bytes  contents of memory that another process had
+//   changed Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1:
+//   signal n),
 //             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
@@ -85,6 +87,7 @@ enum class EventKind : uint8_t {
   End = 9,
   FileSize = 10,
   Turn = 11,
+  Shared = 12,
 };
 // Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
 // instruction's); the tick grows by one with every turn.

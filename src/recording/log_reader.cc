@@ -233,6 +233,13 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());
       return c.ok && e.values.size() == 21;
+    case EventKind::Shared:
+      place();
+      e.digest = c.u32();
+      e.addr = c.varint();
+      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+      e.length = e.body.size();
+      break;
     case EventKind::Turn:
       place();
       e.digest = c.u32();

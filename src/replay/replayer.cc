@@ -56,6 +56,8 @@ const char* kind_name(EventKind kind) {
       return "end";
     case EventKind::Turn:
       return "turn of a thread";
+    case EventKind::Shared:
+      return "change of shared memory by another process";
     default:
       return "unknown event";
   }
@@ -483,6 +485,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
 // The calls whose effects on the guest's own state are computed again; others have only their result.
 int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
   switch (nr) {
+    case SYS_shmdt: {
+      const Region* r = process_.map.find(args[0]);
+      return r && logged == 0 ? process_.sys_munmap(r->start, r->end - r->start) : logged;
+    }
+    case SYS_shmat:
     case SYS_mmap: {
       if (hot::is_error(logged)) return logged;
       Event map;
@@ -574,6 +581,21 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
       if (!process_.push_handler(e.signo, info, TrapInfo{})) return end_without_stack();
+    } else if (kind == EventKind::Shared) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) break;
+      if (e.digest != register_digest(ctx) && !shared_fault_) {
+        // A repeated string instruction came to that page half-way. It will do so again, if the page is not
+        // there.
+        shared_fault_ = true;
+        mprotect(reinterpret_cast<void*>(e.addr), e.length, PROT_NONE);
+        break;
+      }
+      take(e);
+      if (e.digest != register_digest(ctx))
+        diverged(e, event_text(e) + ", other registers", place(ctx.tick, ctx.rip));
+      change_memory(e);
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
@@ -628,6 +650,17 @@ void Replayer::on_fault(const engine::FaultInfo& fault) {
   if (process_.alias_write(fault)) return;
   Event e;
   if (!take(e)) return end_incomplete();
+  if (shared_fault_ && e.kind == EventKind::Shared) {
+    shared_fault_ = false;
+    const Region* r = process_.map.find(e.addr);
+    mprotect(reinterpret_cast<void*>(e.addr), e.length, r ? r->prot & (PROT_READ | PROT_WRITE) : PROT_READ);
+    if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx) ||
+        fault.address - e.addr >= e.length)
+      diverged(e, event_text(e),
+               fmt::format("access to {:#x} at {}", fault.address, place(ctx.tick, ctx.rip)));
+    change_memory(e);
+    return after_call(0, 0);
+  }
   std::string now =
       fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
   if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);

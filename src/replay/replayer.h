@@ -85,6 +85,7 @@ class Replayer {
   std::vector<std::vector<guest::KernelSigaction>> before_vfork_;  // of those that wait for a child of vfork
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
+  bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
 };
 

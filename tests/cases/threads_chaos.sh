@@ -25,10 +25,11 @@ for race in twice lost; do
 done
 "$BACKSTEP" record -q --chaos -o unseeded "$P/thr_race" >out
 "$BACKSTEP" replay --autopilot -q unseeded | cmp - out || fail "replay of a chaos recording without a seed differs"
+outcomes=0
 many_recordings 10 --chaos=SEED -- "$P/thr_race" 4 2000
 [ "$outcomes" -gt 5 ] || fail "chaos made only $outcomes different outcomes of 10"
 # Programs without races do what they always do.
-export LIMIT=60 RECORD_OPTIONS=--chaos
+export LIMIT=120 RECORD_OPTIONS=--chaos
 same_program thr_sync
 same_program thr_block
 same_program thr_many

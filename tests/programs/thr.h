@@ -1,5 +1,5 @@
-// What the thr_* programs share: threads that must start and end, a computation that nobody optimises away, clocks and
-// short sleeps. Nothing here measures time: a slow machine must not change what a program prints.
+// What the thr_* programs share: threads that must start and end, a computation that nobody optimises away,
+// clocks and short sleeps. Nothing here measures time: a slow machine must not change what a program prints.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,10 +15,10 @@
 #include "check.h"
 
 // pthread functions return their error.
-#define OK0(x)               \
-  do {                       \
-    errno = (x);             \
-    CHECK(#x && errno == 0); \
+#define OK0(x)              \
+  do {                      \
+    errno = (x);            \
+    CHECK(#x&& errno == 0); \
   } while (0)
 
 static inline pthread_t start(void* (*function)(void*), void* argument) {
@@ -31,7 +31,9 @@ static inline long join(pthread_t thread) {
   OK0(pthread_join(thread, &result));
   return (long)result;
 }
-static inline void said(const char* what) { printf("ok %s\n", what); }
+static inline void said(const char* what) {
+  printf("ok %s\n", what);
+}
 
 static inline void sleep_us(long us) {
   struct timespec time = {us / 1000000, us % 1000000 * 1000};
@@ -47,7 +49,9 @@ static inline struct timespec after_us(clockid_t clock, long us) {
   int64_t ns = now_ns(clock) + us * 1000;
   return (struct timespec){ns / 1000000000, ns % 1000000000};
 }
-static inline pid_t my_tid(void) { return (pid_t)syscall(SYS_gettid); }
+static inline pid_t my_tid(void) {
+  return (pid_t)syscall(SYS_gettid);
+}
 
 // Some arithmetic; `n` steps are a few nanoseconds each.
 static __attribute__((noinline, unused)) uint64_t compute(uint64_t n) {
@@ -60,4 +64,6 @@ static __attribute__((noinline, unused)) uint64_t compute(uint64_t n) {
   }
   return x;
 }
-static inline uint64_t digest_of(uint64_t digest, uint64_t value) { return (digest ^ value) * 0x100000001b3u; }
+static inline uint64_t digest_of(uint64_t digest, uint64_t value) {
+  return (digest ^ value) * 0x100000001b3u;
+}

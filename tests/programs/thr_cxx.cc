@@ -1,5 +1,5 @@
-// C++: threads, futures, promises, condition variables, shared locks, latches, atomic waits, thread-local objects with
-// destructors, and exceptions that are thrown in one thread and caught in another.
+// C++: threads, futures, promises, condition variables, shared locks, latches, atomic waits, thread-local
+// objects with destructors, and exceptions that are thrown in one thread and caught in another.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -87,7 +87,8 @@ int main() {
     std::vector<std::thread> producers;
     for (int p = 0; p < 3; p++)
       producers.emplace_back([&, p] {
-        for (int i = 0; i < 300; i++) queue.put(std::make_unique<std::string>(std::to_string(i) + char('a' + p)));
+        for (int i = 0; i < 300; i++)
+          queue.put(std::make_unique<std::string>(std::to_string(i) + char('a' + p)));
       });
     for (auto& producer : producers) producer.join();
   }

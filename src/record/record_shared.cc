@@ -1,0 +1,286 @@
+// Shared memory of the guest: which pages it may touch, and what is logged when it gets them
+// (shared_memory.h).
+#include <fmt/format.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "guest/buffers.h"
+#include "record/recorder.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+using recording::EventKind;
+
+namespace {
+
+constexpr uint64_t kPage = layout::kPage;
+
+int real_prot(int prot) {
+  return (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
+}
+
+}  // namespace
+
+SharedObject* Recorder::shared_object(const Region& r) {
+  if (!(r.flags & MAP_SHARED) || r.inode == 0) return nullptr;
+  auto it = objects_.find({r.dev, r.inode});
+  return it == objects_.end() ? nullptr : it->second.get();
+}
+
+// A new shared mapping `r` of `fd`, which is in place.
+void Recorder::share(const Region& r, int fd, void* alias) {
+  if (detached_) return;
+  const uint64_t bytes = r.offset + (r.end - r.start);
+  auto& object = objects_[{r.dev, r.inode}];
+  try {
+    if (object) {
+      object->extend(fd, bytes);
+    } else {
+      object = std::make_unique<SharedObject>(
+          fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), r.dev, r.inode), fd, bytes, alias);
+    }
+  } catch (const Error& e) {
+    objects_.erase({r.dev, r.inode});
+    note_once(fmt::format("{}; what other processes change in {} is not recorded", e.what(), r.name));
+    return;
+  }
+  if (object->alone()) return;
+  start_sharing();
+  protect_shared(*object, r.start, r.end);
+}
+
+// System V shared memory: a segment is an object like any other, named by its id.
+int64_t Recorder::do_shmat(const uint64_t args[6]) {
+  const Syscall& row = syscall_row(SYS_shmat);
+  auto logged = [&](int64_t result) {
+    log_call(row, SYS_shmat, args, result, false);
+    return result;
+  };
+  const auto id = static_cast<int>(args[0]);
+  const uint64_t flags = args[2];
+  shmid_ds about{};
+  if (shmctl(id, IPC_STAT, &about) != 0) return logged(-errno);
+  const uint64_t size = (about.shm_segsz + kPage - 1) & ~(kPage - 1);
+  uint64_t at = args[1];
+  if (at) {
+    if (at % kPage && !(flags & SHM_RND)) return logged(-EINVAL);
+    at &= ~(kPage - 1);
+    if (layout::overlaps_engine(at, at + size)) return logged(-EINVAL);
+    if (!process_.map.is_free(at, at + size) && !(flags & SHM_REMAP)) return logged(-EINVAL);
+    process_.sys_munmap(at, size);
+  } else {
+    auto place = process_.map.find_free(size, 0, Zone::Data);
+    if (!place) return logged(-ENOMEM);
+    at = *place;
+  }
+  void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
+  if (got != reinterpret_cast<void*>(at)) return logged(-errno);
+  constexpr uint64_t kDevice = 0x5359'5356;  // "SYSV"
+  Region r{at,
+           at + size,
+           flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_ANONYMOUS,
+           0,
+           fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)),
+           kDevice,
+           static_cast<uint64_t>(id) + 1};
+  process_.map.add(r);
+  logged(static_cast<int64_t>(at));
+  log_map(r, "");
+  if (objects_.count({r.dev, r.inode})) {
+    share(r, -1, nullptr);
+    return static_cast<int64_t>(at);
+  }
+  void* alias = shmat(id, nullptr, static_cast<int>(flags & SHM_RDONLY));
+  if (alias == reinterpret_cast<void*>(-1)) return static_cast<int64_t>(at);
+  share(r, -1, alias);
+  // What it held before.
+  if (SharedObject* object = shared_object(r); object && object->alone())
+    for (uint64_t page = at; page < at + size; page += kPage) {
+      auto* words = reinterpret_cast<const uint64_t*>(page);
+      if (std::any_of(words, words + kPage / 8, [](uint64_t w) { return w != 0; })) log_memory(page, kPage);
+    }
+  return static_cast<int64_t>(at);
+}
+
+int64_t Recorder::do_shmdt(const uint64_t args[6]) {
+  const Region* r = process_.map.find(args[0]);
+  int64_t result = -EINVAL;
+  if (r && r->start == args[0] && r->name.starts_with("/SYSV"))
+    result = process_.sys_munmap(r->start, r->end - r->start);
+  log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
+  return result;
+}
+
+// From here on pages have owners, and requests for them must be served while the guest waits in the kernel:
+// that is what bodies are for.
+void Recorder::start_sharing() {
+  bs_record.sharing = true;
+  start_threads();
+}
+
+// Takes the rights away, except to what is owned.
+void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end) {
+  process_.map.for_each([&](const Region& r) {
+    if (shared_object(r) != &object || r.end <= start || r.start >= end) return;
+    process_.engine().forget(r.start, r.end);
+    mprotect(reinterpret_cast<void*>(r.start), r.end - r.start, PROT_NONE);
+    for (uint64_t page : object.owned_pages()) {
+      const uint64_t offset = page * kPage;
+      if (offset < r.offset || offset - r.offset >= r.end - r.start) continue;
+      mprotect(reinterpret_cast<void*>(r.start + (offset - r.offset)), kPage, real_prot(r.prot));
+    }
+  });
+}
+
+void Recorder::set_page_rights(SharedObject& object, uint64_t page, bool access) {
+  process_.map.for_each([&](const Region& r) {
+    if (shared_object(r) != &object) return;
+    const uint64_t offset = page * kPage;
+    if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
+    auto* at = reinterpret_cast<void*>(r.start + (offset - r.offset));
+    if (!access)
+      process_.engine().forget(reinterpret_cast<uint64_t>(at), reinterpret_cast<uint64_t>(at) + kPage);
+    mprotect(at, kPage, access ? real_prot(r.prot) : PROT_NONE);
+  });
+}
+
+// After the guest changed its mappings: rights that the kernel gave are taken away again.
+void Recorder::check_shared(uint64_t start, uint64_t end) {
+  if (!bs_record.sharing) return;
+  for (auto& [key, object] : objects_)
+    if (!object->alone()) protect_shared(*object, start, end);
+}
+
+// Makes the guest the owner of the page at `addr`. `in_call`: for the system call under way, else for the
+// instruction at rip. False: not a shared page, or it is accessible already.
+bool Recorder::own_page(uint64_t addr, bool in_call) {
+  const Region* r = process_.map.find(addr);
+  SharedObject* object = r ? shared_object(*r) : nullptr;
+  if (!object || object->alone()) return false;
+  const uint64_t at = addr & ~(kPage - 1), page = (r->offset + (at - r->start)) / kPage;
+  if (object->owns(page)) return false;
+  if (object->acquire(page, [this] { serve_shared(); })) {
+    if (in_call) {
+      set_page_rights(*object, page, true);
+      log_memory(at, kPage, recording::kInCall);
+    } else {
+      log_shared(at, object->contents(page));
+    }
+  }
+  set_page_rights(*object, page, true);
+  if (!in_call) last_acquired_ = {context().tick, context().rip};
+  return true;
+}
+
+void Recorder::log_shared(uint64_t addr, const unsigned char* contents) {
+  log_.reserve(kPage + 256);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at = log.begin(EventKind::Shared, recording::kAsynchronous, 0);
+  at = log.put_place(at, context().tick, context().rip);
+  at = recording::put_u32(at, register_digest(context()));
+  at = recording::put_varint(at, addr);
+  std::memcpy(at, contents, kPage);
+  log.commit(at + kPage);
+}
+
+void Recorder::own_range(uint64_t addr, uint64_t size) {
+  if (size == 0 || !bs_record.sharing) return;
+  for (const Region* r = process_.map.next(addr); r && r->start < addr + size;
+       r = process_.map.next(r->end)) {
+    if (!shared_object(*r)) continue;
+    const uint64_t end = std::min(r->end, addr + size);
+    for (uint64_t at = std::max(r->start, addr) & ~(kPage - 1); at < end; at += kPage) own_page(at, true);
+  }
+}
+
+// What a call may read or write.
+void Recorder::own_arguments(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  uint64_t most = kPage;
+  for (int i = 0; i < row.argc; i++)
+    if (row.args[i].kind == Arg::Size || row.args[i].kind == Arg::Uint) most = std::max(most, args[i]);
+  most = std::min<uint64_t>(most, 1 << 30);
+  auto own = [&](uint64_t a, uint64_t n) { own_range(a, n); };
+  for (int i = 0; i < row.argc; i++) {
+    if (is_scalar(row.args[i].kind) || !args[i]) continue;
+    const ArgSpec spec = arg_spec(nr, args, i);
+    if (is_scalar(spec.kind) || spec.kind == Arg::Address) continue;
+    switch (spec.kind) {
+      case Arg::IovIn:
+      case Arg::IovOut:
+        own_range(args[i], std::min<uint64_t>(args[spec.n], 1024) * sizeof(Iovec));
+        for_each_iovec(args[i], std::min<uint64_t>(args[spec.n], 1024), ~0ull >> 1, own);
+        break;
+      case Arg::MsgIn:
+      case Arg::MsgOut:
+        own_range(args[i], sizeof(Msghdr));
+        for_each_message_part(args[i], ~0ull >> 1, own);
+        break;
+      case Arg::Path:
+      case Arg::Str:
+        own_range(args[i], 1);
+        break;
+      default:
+        own_range(args[i], most);
+        break;
+    }
+  }
+}
+
+// Somebody asked for pages of ours, or to share an object that we have alone.
+void Recorder::serve_shared() {
+  if (!bs_record.share_request) return;
+  bs_record.share_request = false;
+  const Context& ctx = context();
+  for (auto& [key, object] : objects_) {
+    if (object->must_leave_alone()) {
+      start_sharing();
+      object->leave_alone();
+      protect_shared(*object, 0, ~0ull);
+      continue;
+    }
+    const std::vector<uint64_t> owned = object->owned_pages();
+    for (uint64_t page : owned) {
+      if (!object->wanted(page)) continue;
+      // The instruction that needed the page must have been executed, or nobody would ever get on.
+      if (last_acquired_ == ControlPoint{ctx.tick, ctx.rip} && !process_.current().in_call) {
+        bs_record.share_request = true;
+        itimerspec soon{{0, 0}, {0, 30'000}};
+        syscall(SYS_timer_settime, timer_, 0, &soon, nullptr);
+        armed_ = 0;
+        last_acquired_ = {};
+        return;
+      }
+      set_page_rights(*object, page, false);
+      object->release(page);
+    }
+  }
+}
+
+// fork: both sides get the pages that they need one by one.
+void Recorder::share_with_child() {
+  for (auto& [key, object] : objects_) {
+    object->release_all();
+    object->leave_alone();
+    object->attach_child();
+    start_sharing();
+    protect_shared(*object, 0, ~0ull);
+  }
+}
+
+void Recorder::leave_shared() {
+  if (vfork_) return;
+  for (auto& [key, object] : objects_) object->detach();
+}
+
+}  // namespace backstep::recorder
