@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "recording/library.h"
 #include "replay/replay.h"
+#include "serve/serve.h"
 
 namespace backstep::cli {
 namespace {
@@ -68,7 +69,8 @@ int replay_command(const Args& args) {
   options.check_deep = check == "deep";
   options.progress = !options.quiet && isatty(STDERR_FILENO);
   options.recording = recording::Library::standard().resolve(dir).dir();
-  return replay(options);
+  if (options.autopilot) return replay(options);
+  return options.serve.empty() ? serve::start_gdb(options) : serve::serve(options);
 }
 
 }  // namespace backstep::cli

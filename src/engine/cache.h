@@ -111,6 +111,15 @@ inline constexpr uint64_t kArenasTotal = 8 * kArenaSize;
 static_assert(layout::kArenas + 6 * kArenaSize + 0x1000'0000 == 0x2e01'9000'0000);  // kWide, known to entry.S
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
+// A place where the guest stops before it executes the instruction there (breaks_hot.cc).
+struct Break {
+  Address pc;
+  uint32_t cache;  // where its int3 is; 0: the instruction is not translated
+  uint16_t users;
+  uint8_t byte;  // what was there
+};
+inline constexpr uint32_t kMaxBreaks = 1024;
+
 struct Statistics {
   uint64_t blocks, instructions, exits, misses, flushes, invalidated, wide_sites;
 };
@@ -139,6 +148,12 @@ struct Cache {
                           // 0: none
   uint8_t trap_byte;      // what was there
   Statistics stats;
+  bool keep_jumps;  // every instruction keeps code of its own: no jump is overwritten by its target
+  uint32_t break_count;
+  Break breaks[kMaxBreaks];
+  // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
+  uint32_t data_page_count;
+  const Address* data_pages;
 };
 extern Cache bs_cache;
 
@@ -168,6 +183,14 @@ int unwatch(Address start, Address end);
 uint32_t set_landing(Address pc, uint32_t address);
 void add_link(uint32_t block, uint32_t patch, Address target);
 uint32_t new_exit_stub(const Exit& exit);
+// --- breaks_hot.cc ---
+bool add_break(Address pc);  // counted; false: there are too many
+void remove_break(Address pc);
+Break* find_break(Address pc);
+const Break* break_at(uint32_t cache);                         // null: none
+void patch_breaks(Address start, Address end);                 // code was translated
+void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
+bool data_watched(Address page);
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);
 // The tick check whose load is at a cache address; null: none.

@@ -268,7 +268,7 @@ std::optional<Stop> Engine::after_fault() {
   if (fault.cache_pc == 0) {
     if (ctx.features & kHaveFsgsbase) asm volatile("wrgsbase %0" : : "r"(layout::kJumpTable));
     ctx.stop_request = 0;
-    return Stop{Stop::Signal, {}, fault};
+    return Stop{fault.exact && fault.signo == SIGTRAP ? Stop::Break : Stop::Signal, {}, fault};
   }
   if (const Check* check = check_at(fault.cache_pc)) return after_check(*check);
   // Traps (int3, int 4) are reported behind their instruction; int1 is, too, but not under every hypervisor.

@@ -22,6 +22,7 @@ struct Stop {
     BadFetch,  // nothing executable at rip
     Signal,  // hooks.signal_hot asked for it. fault.exact: at an instruction boundary; else only the tick is
              // exact
+    Break,   // a breakpoint is at rip; its instruction has not been executed
   } kind;
   isa::Insn insn;
   FaultInfo fault{};
@@ -45,6 +46,9 @@ class Engine {
 
   // Switches tick checking (Context::limit) on or off; rebuilds the cache.
   void set_check(bool check);
+
+  // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
+  void keep_jumps() { bs_cache.keep_jumps = true; }
 
   const Statistics& statistics() const { return bs_cache.stats; }
 

@@ -175,6 +175,17 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
     seek_boundary(ctx, uc);
     return;
   }
+  if (signo == SIGTRAP && info->si_code != TRAP_TRACE && in_cache && ctx.in_guest && bs_cache.break_count) {
+    if (const Break* b = break_at(static_cast<uint32_t>(pc - 1))) {
+      copy_state(ctx, uc);
+      ctx.rip = b->pc;
+      bs_fault_info = {};
+      bs_fault_info.signo = SIGTRAP;
+      bs_fault_info.exact = true;
+      leave(ctx, uc);
+      return;
+    }
+  }
   if (signo == SIGTRAP && info->si_code == TRAP_TRACE && ctx.stop_request && ctx.in_guest) {
     seek_boundary(ctx, uc);
     return;

@@ -20,7 +20,8 @@ void discard(const void* start, uint64_t size) {
 }
 
 void unprotect(PageCode& page) {
-  hot::syscall6(kMprotect, static_cast<long>(page.page), layout::kPage, 3 /*PROT_READ|PROT_WRITE*/, 0, 0, 0);
+  const long prot = data_watched(page.page) ? 1 /*PROT_READ*/ : 3 /*PROT_READ|PROT_WRITE*/;
+  hot::syscall6(kMprotect, static_cast<long>(page.page), layout::kPage, prot, 0, 0, 0);
   page.watched = 0;
   bs_cache.watched_pages--;
 }
@@ -38,6 +39,7 @@ void kill(uint32_t id) {
   Block& b = kBlocks[id];
   if (b.dead) return;
   b.dead = 1;
+  if (bs_cache.break_count) forget_breaks(b.cache, b.cache + b.cache_size);
   bs_cache.stats.invalidated++;
   for (uint32_t l = b.links; l; l = kLinks[l].next) {
     if (under_jump(kLinks[l].patch)) continue;
@@ -160,6 +162,7 @@ int unwatch(Address start, Address end) {
 void flush() {
   Cache& c = bs_cache;
   remove_trap();
+  for (uint32_t i = 0; i < c.break_count; i++) c.breaks[i].cache = 0;
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
   if (c.hot) {  // not the first time
@@ -195,7 +198,7 @@ Found body_of(Address pc, Exit* from) {
   // Lay the target down in place of the jump that leads to it, when that jump is the last thing emitted.
   uint8_t* rollback = nullptr;
   const uint32_t tail = c.tail_block;
-  if (from && c.tail_exit && from == &kExits[c.tail_exit] &&
+  if (from && c.tail_exit && !c.keep_jumps && from == &kExits[c.tail_exit] &&
       from->patch + 4 == reinterpret_cast<uint64_t>(c.hot) && kBlocks[tail].cache_size >= 10) {
     rollback = c.hot;
     c.hot -= 5;

@@ -593,6 +593,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
   }
   if (landing) set_landing(start, *address);
+  if (c.break_count && !transient) patch_breaks(start, pc);
   return Result::Ok;
 }
 

@@ -198,6 +198,15 @@ void Process::prepare_write(uint64_t start, uint64_t end) {
   }
 }
 
+int Process::page_protection(uint64_t page) const {
+  const Region* r = map.find(page);
+  if (!r) return -1;
+  int prot = real_prot(r->prot);
+  const engine::PageCode* code = engine::page_of(page, false);
+  if ((code && code->watched) || aliases_.count(page)) prot &= ~PROT_WRITE;
+  return prot;
+}
+
 bool Process::writable(uint64_t addr, uint64_t size) {
   if (!valid_range(addr, size)) return false;
   for (uint64_t at = addr; at < addr + size;) {

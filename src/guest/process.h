@@ -44,6 +44,9 @@ class Process {
   bool readable(uint64_t addr, uint64_t size) const;
   bool writable(uint64_t addr, uint64_t size);
 
+  // The real protection of a page of the guest's as it must be now, write watches included; -1: not mapped.
+  int page_protection(uint64_t page) const;
+
   // The kernel, or host code, is about to write there for the guest.
   void prepare_write(uint64_t start, uint64_t end);
   // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code

@@ -124,8 +124,8 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   return result;
 }
 
-// Around fork and vfork signals stay in the kernel, until it is settled whose books they go into: those of the
-// parent are not the child's, and a child may be sent one before it has any.
+// Around fork and vfork signals stay in the kernel, until it is settled whose books they go into: those of
+// the parent are not the child's, and a child may be sent one before it has any.
 void Recorder::hold_signals() {
   uint64_t mask = ~0ull;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
@@ -150,10 +150,10 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event) {
       detached_ = true;  // it has given up the rights for that; its parent's log says that it was started
     }
   }
+  if (!detached_ && s.sharing) start_threads();
   // A child of vfork may fork: that is a process like any other, with memory of its own.
   vfork_ = s.no_leave = false;
   vfork_end_.reset();
-  if (!detached_ && s.sharing) start_threads();
   manifest_.end.reset();
   manifest_.notes.clear();
   notes_.clear();
@@ -224,8 +224,8 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   vfork_depth_++;
   constexpr uint64_t kKept =
       CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
-  const int64_t result =
-      bs_start_thread(flags & kKept, vfork_stacks_[vfork_depth_ - 1], nullptr, nullptr, live_as_vfork_child, this);
+  const int64_t result = bs_start_thread(flags & kKept, vfork_stacks_[vfork_depth_ - 1], nullptr, nullptr,
+                                         live_as_vfork_child, this);
 
   // The child has ended or become another program (or the kernel made none).
   vfork_depth_--;

@@ -223,6 +223,7 @@ void Recorder::react(const engine::Stop& stop) {
       if (!stop.fault.exact) die(stop.fault.signo, 0, true);
       deliver_pending(0, 0);
       break;
+    case engine::Stop::Break:
     case engine::Stop::TickStop:
       end_budget();
       break;

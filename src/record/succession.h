@@ -19,14 +19,14 @@ struct Succession {
   RecordOptions options;  // command: the new argv
   std::string library, recording;
   recording::Origin origin;
-  bool leader = false;                                  // the process that `backstep record` was started for
-  int64_t started_ns = 0;                               // CLOCK_MONOTONIC
-  std::string path;                                     // the program's file
-  int program_fd = -1;                                  // … if a descriptor was all there was of it: close it
-  std::string name;                                     // of the process, as the kernel names it
-  std::vector<std::string> env;                         // the guest's
-  uint64_t ignored = 0, blocked = 0;                    // signals, bit n-1
-  int stderr_fd = -1;                                   // where our own words go
+  bool leader = false;                // the process that `backstep record` was started for
+  int64_t started_ns = 0;             // CLOCK_MONOTONIC
+  std::string path;                   // the program's file
+  int program_fd = -1;                // … if a descriptor was all there was of it: close it
+  std::string name;                   // of the process, as the kernel names it
+  std::vector<std::string> env;       // the guest's
+  uint64_t ignored = 0, blocked = 0;  // signals, bit n-1
+  int stderr_fd = -1;                 // where our own words go
   std::vector<std::pair<uint64_t, uint64_t>> fd_kinds;  // descriptors that are the first stdout or stderr
 
   // A memory file that survives execve; -1: cannot be made.

@@ -15,11 +15,6 @@
 namespace backstep {
 
 int replay(const ReplayOptions& options) {
-  if (!options.autopilot)
-    throw Error(
-        "this version replays on autopilot only: use `backstep replay --autopilot`. Replaying under gdb "
-        "(with or "
-        "without --serve) is not built yet.");
   recording::Library library = recording::Library::standard();
   recording::Recording recording = library.resolve(options.recording);
   replayer::Replayer replayer(options, library, recording);

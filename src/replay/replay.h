@@ -20,7 +20,8 @@ struct ReplayOptions {
   EngineOptions engine;
 };
 
-// 0 iff the replay was exact, kExitDivergence (with a report on stderr) if not. Throws Error.
+// Autopilot: to the end. 0 iff the replay was exact, kExitDivergence (with a report on stderr) if not. Throws
+// Error.
 int replay(const ReplayOptions& options);
 
 }  // namespace backstep

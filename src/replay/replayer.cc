@@ -300,6 +300,7 @@ void Replayer::react(const engine::Stop& stop) {
       on_fault(process_.bad_fetch(context().rip));
       break;
     case engine::Stop::Signal:
+    case engine::Stop::Break:
     case engine::Stop::TickStop:
       break;
   }
@@ -572,7 +573,14 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     } else if (kind == EventKind::Signal && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
+      held_ = {};
       if (!reached(e)) break;
+      if (hold_signals_ && !deliver_) {
+        goal_ = ControlPoint{e.tick, e.pc};
+        if (first) held_ = {nr, result};
+        return;
+      }
+      deliver_ = false;
       take(e);
       if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
         diverged(e, event_text(e), fmt::format("the end of a system call at {}", place(ctx.tick, ctx.rip)));

@@ -1,7 +1,10 @@
 // One replaying process: the guest's state, made from the log instead of from the world.
 #pragma once
+#include <csignal>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -11,6 +14,8 @@
 #include "recording/log_reader.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
+#include "replay/until.h"
+#include "replay/watched_memory.h"
 
 namespace backstep::replayer {
 
@@ -32,15 +37,38 @@ class Replayer {
   // Replays to the end. Throws Error with kExitDivergence where replay and log differ.
   Outcome run();
 
+  // --- step by step, for a debugger (replay_until.cc); instead of run() ---
+  void start();  // to the first instruction
+  Position position() const;
+  // What stops run_until on its way. Throws Error if one of them cannot be watched for.
+  void install(Stops stops);
+  Halt run_until(const Until& until);
+  // One instruction of the thread with this tid: others run before and after it if they have the turn, and
+  // may meet an event.
+  Halt step(int tid, const Until& until);
+  // The last position before `end` (and from the present on) from which that thread takes a step.
+  std::optional<Position> last_step_before(int tid, const Position& end);
+  // In a fork of this process: memory that is shared with it becomes our own.
+  void after_fork();
+  bool breakpoint_here() { return meets_breakpoint(); }
+  // Leaves history: from here on the guest may be changed, and system calls are not taken from the log.
+  void divert();
+  bool diverted() const { return diverted_; }
+  guest::Process& process() { return process_; }
+  // The signal that the instruction at the position raises; runs it, so ask in a fork.
+  std::optional<siginfo_t> probe_fault();
+  // Checked now and then while the guest runs: true stops it at the next instruction.
+  std::function<bool()> interrupted;
+
  private:
   bool peek(recording::EventHeader& header);  // false: no more events
   bool take(recording::Event& event);         // decodes and steps over the next event
   void prepare();                             // start image
   void choose_logs();
   void open_log(uint64_t process);
-  bool follow_child();
+  bool follow_child();  // the fork at hand is where the log that is wanted goes on
   // The next event of this log is the fork that leads on to the log that is wanted.
-  bool at_fork() const { return path_at_ < path_.size() && bs_replay.event == path_[path_at_].event; }  // the fork at hand is where the log that is wanted goes on
+  bool at_fork() const { return path_at_ < path_.size() && bs_replay.event == path_[path_at_].event; }
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();
@@ -86,6 +114,31 @@ class Replayer {
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on
+  void advance(const Until& until, bool stepping);
+  Halt outcome_of_round();
+  Halt halt(Halt::Why why);
+  bool at_goal() const;
+  bool turn_is_due();
+  bool meets_breakpoint();
+  bool look_up();
+  void with_memory_open(const std::function<void()>& work);
+  void compare_watched(std::optional<WatchedMemory::Hit> touched);
+  void diverted_syscall();
+  void diverted_host_op(const isa::Insn& insn);
+
+  Stops stops_;
+  WatchedMemory watch_{process_};
+  std::optional<WatchedMemory::Hit> watch_hit_;  // in the last round …
+  Position before_;                              // … which began here
+  bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
+  bool deliver_ = false;
+  struct {
+    uint64_t nr = 0;
+    int64_t result = 0;
+  } held_;  // the call that the waiting signal interrupted
+  bool diverted_ = false;
+  int diverted_signal_ = 0;
+  unsigned rounds_ = 0;
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
 };
 

@@ -1,0 +1,433 @@
+// Replay under a debugger's control: up to a moment, to a breakpoint, instruction by instruction.
+//
+// The same engine and the same reactions to events as in a replay to the end; only the loop around them is
+// another one. Between two of its rounds the guest stands at an instruction boundary with exact state, and no
+// event has been taken from the log that has not had all of its effects. Three kinds of rounds:
+//
+//   a call goes on   the thread that got the turn stands in a system call, whose result comes next
+//   an event is due  a signal or a turn from outside, at its control point
+//   the guest runs   to a tick, a breakpoint, something for the host, or by one instruction
+//
+// Places in the middle of a quantum are reached with a breakpoint of our own, at the engine's full speed.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "engine/host_ops.h"
+#include "guest/buffers.h"
+#include "guest/cpu.h"
+#include "replay/agent_expression.h"
+#include "replay/replayer.h"
+
+namespace backstep::replayer {
+
+using recording::Event;
+using recording::EventHeader;
+using recording::EventKind;
+
+void Replayer::start() {
+  hold_signals_ = true;
+  process_.engine().keep_jumps();
+  process_.engine().set_check(true);
+  prepare();
+  after_call(0, 0);
+}
+
+Position Replayer::position() const {
+  const Context& ctx = context();
+  return {ctx.tick, bs_replay.event, resume_call_ ? ctx.rip - 2 : ctx.rip};
+}
+
+bool Replayer::at_goal() const {
+  const Context& ctx = context();
+  return goal_ && ctx.tick == goal_->tick && (goal_->pc == 0 || ctx.rip == goal_->pc);
+}
+
+void Replayer::install(Stops stops) {
+  for (const Breakpoint& b : stops_.breaks) engine::remove_break(b.pc);
+  stops_ = {};
+  watch_.set(stops.watches);
+  for (const Breakpoint& b : stops.breaks)
+    if (!engine::add_break(b.pc)) throw Error("there are too many breakpoints");
+  stops_ = std::move(stops);
+}
+
+Halt Replayer::halt(Halt::Why why) {
+  Halt h;
+  h.why = why;
+  h.at = h.before = position();
+  h.tid = process_.current().tid;
+  return h;
+}
+
+bool Replayer::meets_breakpoint() {
+  if (stops_.breaks.empty() || resume_call_ || at_goal()) return false;
+  for (const Breakpoint& b : stops_.breaks) {
+    if (b.pc != context().rip) continue;
+    if (b.conditions.empty()) return true;
+    for (const auto& condition : b.conditions)
+      if (holds(condition, process_)) return true;
+  }
+  return false;
+}
+
+// The replayer's own work on guest memory: watched pages are open, and compared afterwards.
+void Replayer::with_memory_open(const std::function<void()>& work) {
+  watch_.disarm();
+  work();
+  compare_watched(std::nullopt);
+}
+
+void Replayer::compare_watched(std::optional<WatchedMemory::Hit> touched) {
+  if (watch_.empty()) return;
+  auto hit = watch_.changed();
+  if (!hit) hit = touched;
+  if (!hit) return;
+  watch_hit_ = hit;
+}
+
+// One round. `stepping`: at most one instruction.
+void Replayer::advance(const Until& until, bool stepping) {
+  Context& ctx = context();
+  watch_hit_.reset();
+  before_ = position();
+  if (resume_call_) {
+    with_memory_open([&] {
+      resume_call_ = false;
+      on_syscall();
+    });
+    return;
+  }
+  if (at_goal()) {
+    with_memory_open([&] {
+      goal_.reset();
+      const auto call = held_;
+      held_ = {};
+      deliver_ = true;
+      after_call(call.nr, call.result);
+      deliver_ = false;
+    });
+    return;
+  }
+  if (goal_ && ctx.tick > goal_->tick) {
+    Event e;
+    take(e);
+    diverged(e, event_text(e), "the next tick, without having come by");
+  }
+
+  Tick limit = until.tick;
+  Address ours[2] = {};
+  auto aim = [&](Tick tick, Address pc, Address& own) {
+    if (tick > ctx.tick) {
+      limit = std::min(limit, tick);
+    } else if (tick == ctx.tick && pc != 0) {
+      limit = std::min(limit, ctx.tick + 1);
+      if (engine::add_break(pc)) own = pc;
+    }
+  };
+  if (goal_) aim(goal_->tick, goal_->pc, ours[0]);
+  if (until.point) aim(until.point->tick, until.point->pc, ours[1]);
+
+  std::optional<engine::Stop> stop;
+  watch_.arm();
+  if (stepping || engine::find_break(ctx.rip)) {
+    ctx.limit = ctx.tick + 1;
+    stop = process_.engine().step();
+  } else {
+    ctx.limit = limit;
+    stop = process_.engine().run();
+  }
+  ctx.limit = ~0ull;
+  watch_.disarm();
+  for (Address pc : ours)
+    if (pc) engine::remove_break(pc);
+  if (!stop) return;
+  switch (stop->kind) {
+    case engine::Stop::TickStop:
+    case engine::Stop::Break:
+    case engine::Stop::Signal:
+      return;
+    case engine::Stop::Syscall:
+      before_ = {ctx.tick, bs_replay.event, ctx.rip - 2};
+      if (diverted_) return diverted_syscall();
+      break;
+    case engine::Stop::HostOp:
+      before_ = position();
+      if (diverted_) return diverted_host_op(stop->insn);
+      break;
+    case engine::Stop::BadFetch:
+      before_ = position();
+      if (diverted_) {
+        diverted_signal_ = process_.bad_fetch(ctx.rip).signo;
+        return;
+      }
+      break;
+    case engine::Stop::Fault:
+      before_ = position();
+      if (watch_.ours(stop->fault)) {
+        // Once more, with the pages open.
+        const auto touched = watch_.touched();
+        ctx.limit = ctx.tick + 1;
+        auto inner = process_.engine().step();
+        ctx.limit = ~0ull;
+        if (inner && inner->kind != engine::Stop::TickStop) react(*inner);
+        compare_watched(touched);
+        return;
+      }
+      if (diverted_) {
+        if (!process_.alias_write(stop->fault)) diverted_signal_ = stop->fault.signo;
+        return;
+      }
+      break;
+  }
+  with_memory_open([&] { react(*stop); });
+}
+
+// What a round may have ended with. None: go on.
+Halt Replayer::outcome_of_round() {
+  if (watch_hit_) {
+    Halt h = halt(Halt::Watch);
+    h.before = before_;
+    h.address = watch_hit_->address;
+    h.watch_kind = watch_hit_->kind;
+    return h;
+  }
+  if (outcome_) return halt(Halt::Ended);
+  if (diverted_signal_) {
+    Halt h = halt(Halt::Fault);
+    h.signo = std::exchange(diverted_signal_, 0);
+    return h;
+  }
+  return {};
+}
+
+bool Replayer::look_up() {
+  constexpr unsigned kRounds = 256;
+  return interrupted && ++rounds_ % kRounds == 0 && interrupted();
+}
+
+Halt Replayer::run_until(const Until& until) {
+  for (bool first = !until.fresh;; first = false) {
+    const Position now = position();
+    if (outcome_) return halt(Halt::Ended);
+    if (until.point) {
+      const Position& p = *until.point;
+      if (now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event)))
+        return halt(Halt::AtPoint);
+      if (now.tick > p.tick) return halt(Halt::Passed);
+    }
+    if (now.tick >= until.tick) return halt(Halt::AtTick);
+    if (!first && meets_breakpoint()) return halt(Halt::Break);
+    if (look_up()) return halt(Halt::Interrupted);
+    advance(until, false);
+    Halt h = outcome_of_round();
+    if (h.why != Halt::None) return h;
+  }
+}
+
+// Is the next thing that happens here a turn of another thread?
+bool Replayer::turn_is_due() {
+  if (!at_goal()) return false;
+  EventHeader header;
+  return peek(header) && static_cast<EventKind>(header.kind) == EventKind::Turn;
+}
+
+Halt Replayer::step(int tid, const Until& until) {
+  for (bool first = true;; first = false) {
+    if (outcome_) return halt(Halt::Ended);
+    const Position now = position();
+    if (until.point && now.tick == until.point->tick && now.pc == until.point->pc &&
+        now.event >= until.point->event && !first)
+      return halt(Halt::AtPoint);
+    const bool mine = process_.current().tid == tid;
+    if (!mine) {
+      if (!first && meets_breakpoint()) return halt(Halt::Break);
+      if (now.tick >= until.tick) return halt(Halt::AtTick);
+    }
+    if (look_up()) return halt(Halt::Interrupted);
+    const bool turn = turn_is_due();
+    advance(until, mine);
+    Halt h = outcome_of_round();
+    if (h.why != Halt::None) return h;
+    if (mine && !turn && position() != now && process_.current().tid == tid && !resume_call_)
+      return halt(Halt::Stepped);
+  }
+}
+
+std::optional<Position> Replayer::last_step_before(int tid, const Position& end) {
+  std::optional<Position> last;
+  Until until;
+  until.point = end;
+  while (!outcome_ && position() < end) {
+    const Position now = position();
+    const bool mine = process_.current().tid == tid && !turn_is_due();
+    advance(until, process_.current().tid == tid);
+    if (mine && position() != now) last = now;
+    if (look_up()) break;
+  }
+  return last;
+}
+
+// fork() copies private memory; what is mapped shared would still be one memory for both processes. Files
+// that several mappings show get a new memory file with the same contents, anonymous memory becomes private.
+void Replayer::after_fork() {
+  std::vector<guest::Region> shared;
+  process_.map.for_each([&](const guest::Region& r) {
+    if (r.flags & MAP_SHARED) shared.push_back(r);
+  });
+  if (shared.empty()) return;
+  for (auto& [id, file] : shared_) {
+    Fd copy(memfd_create("backstep-shared", MFD_CLOEXEC));
+    struct stat st {};
+    bool ok = copy && fstat(file.get(), &st) == 0 && ftruncate(copy.get(), st.st_size) == 0;
+    std::vector<char> buffer(1 << 20);
+    for (off_t at = 0; ok && at < st.st_size;) {
+      ssize_t n = pread(file.get(), buffer.data(), buffer.size(), at);
+      ok = n > 0 && pwrite(copy.get(), buffer.data(), static_cast<size_t>(n), at) == n;
+      at += n;
+    }
+    if (!ok) throw Error("cannot copy memory that the program maps shared: " + errno_text(errno));
+    file = std::move(copy);
+  }
+  for (const guest::Region& r : shared) {
+    auto* at = reinterpret_cast<void*>(r.start);
+    const size_t size = r.end - r.start;
+    const int prot = r.prot & PROT_WRITE ? PROT_READ | PROT_WRITE : r.prot ? PROT_READ : PROT_NONE;
+    auto file = shared_.find({r.dev, r.inode});
+    if (file != shared_.end() && r.inode) {
+      if (mmap(at, size, prot, MAP_SHARED | MAP_FIXED, file->second.get(), static_cast<off_t>(r.offset)) !=
+          at)
+        throw Error("cannot map shared memory again: " + errno_text(errno));
+    } else {
+      void* copy =
+          mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (copy == MAP_FAILED) throw Error("cannot copy shared memory: " + errno_text(errno));
+      for (size_t offset = 0; offset < size; offset += layout::kPage) {
+        unsigned char present = 0;
+        auto* from = static_cast<char*>(at) + offset;
+        if (mincore(from, layout::kPage, &present) == 0 && !(present & 1)) continue;
+        bs_guarded_copy(static_cast<char*>(copy) + offset, from, layout::kPage);
+      }
+      if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at || mprotect(at, size, prot) != 0)
+        throw Error("cannot place the copy of shared memory: " + errno_text(errno));
+    }
+    // Write protections because of translated code are gone: so must be that code.
+    process_.engine().forget(r.start, r.end);
+  }
+}
+
+std::optional<siginfo_t> Replayer::probe_fault() {
+  Context& ctx = context();
+  if (resume_call_) return std::nullopt;
+  watch_.disarm();
+  ctx.limit = ctx.tick + 1;
+  auto stop = process_.engine().step();
+  ctx.limit = ~0ull;
+  if (!stop) return std::nullopt;
+  if (stop->kind == engine::Stop::Fault) return guest::fault_siginfo(stop->fault);
+  if (stop->kind == engine::Stop::BadFetch) return guest::fault_siginfo(process_.bad_fetch(ctx.rip));
+  return std::nullopt;
+}
+
+void Replayer::divert() {
+  if (diverted_) return;
+  diverted_ = true;
+  if (resume_call_) context().rip -= 2;
+  resume_call_ = false;
+  goal_.reset();
+  bs_replay.p = bs_replay.end = nullptr;  // the hot handlers find no events and leave all to us
+}
+
+// A function that the user calls from the debugger may allocate and print; the world outside it may not
+// touch.
+void Replayer::diverted_syscall() {
+  Context& ctx = context();
+  const uint64_t nr = ctx.gpr[RAX];
+  uint64_t args[6];
+  guest::syscall_args(ctx, args);
+  int64_t result = -ENOSYS;
+  switch (nr) {
+    case SYS_write: {
+      result = -EBADF;
+      if (args[0] != 1 && args[0] != 2) break;
+      std::vector<char> text(std::min<uint64_t>(args[2], 1 << 16));
+      result = -EFAULT;
+      if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(args[1]), text.size())) break;
+      result = ::write(1, text.data(), text.size());
+      break;
+    }
+    case SYS_mmap: {
+      result = -ENODEV;
+      constexpr uint64_t kNeeded = MAP_ANONYMOUS | MAP_PRIVATE;
+      if ((args[3] & kNeeded) != kNeeded || (args[3] & MAP_FIXED)) break;
+      uint64_t size = (args[1] + layout::kPage - 1) & ~(layout::kPage - 1);
+      auto place = process_.map.find_free(size, 0, guest::Zone::Data);
+      result = -ENOMEM;
+      if (!place || size == 0) break;
+      guest::Region r{
+          *place, *place + size, static_cast<int>(args[2] & 7), static_cast<int>(kNeeded), 0, "", 0, 0};
+      result = process_.map_region(r, -1, MAP_NORESERVE);
+      if (result == 0) result = static_cast<int64_t>(*place);
+      break;
+    }
+    case SYS_munmap:
+      result = process_.sys_munmap(args[0], args[1]);
+      break;
+    case SYS_mprotect:
+      result = process_.sys_mprotect(args[0], args[1], args[2]);
+      break;
+    case SYS_brk:
+      result = process_.sys_brk(args[0]);
+      break;
+    case SYS_madvise:
+      result = process_.sys_madvise(args[0], args[1], args[2]);
+      break;
+    case SYS_rt_sigprocmask:
+      result = process_.sys_rt_sigprocmask(args);
+      break;
+    case SYS_rt_sigaction:
+      result = process_.sys_rt_sigaction(args);
+      break;
+    case SYS_rt_sigreturn:
+      if (!process_.sys_rt_sigreturn()) diverted_signal_ = SIGSEGV;
+      return;
+    case SYS_futex:
+      result = (args[1] & 0x7f) == 1 ? 0 : -EAGAIN;  // nobody is there to be woken or waited for
+      break;
+    case SYS_gettid:
+      result = process_.current().tid;
+      break;
+    case SYS_getpid:
+      result = process_.thread(1) ? process_.thread(1)->tid : process_.current().tid;
+      break;
+    case SYS_exit:
+    case SYS_exit_group:
+      outcome_ = Outcome{};
+      return;
+    default:
+      break;
+  }
+  ctx.gpr[RAX] = static_cast<uint64_t>(result);
+}
+
+void Replayer::diverted_host_op(const isa::Insn& insn) {
+  Context& ctx = context();
+  engine::HostOp op = engine::host_op_of(insn);
+  if (op == engine::HostOp::None) {
+    if (auto fault = process_.emulate(insn)) diverted_signal_ = fault->signo;
+    return;
+  }
+  engine::HostValues values = engine::sample(op, ctx);
+  if (op == engine::HostOp::Cpuid)
+    guest::hide_features(guest::CpuLevel::Machine, static_cast<uint32_t>(ctx.gpr[RAX]),
+                         static_cast<uint32_t>(ctx.gpr[RCX]), values.value);
+  engine::apply(op, insn, values, ctx);
+}
+
+}  // namespace backstep::replayer

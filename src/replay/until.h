@@ -1,0 +1,68 @@
+// Where a replay is to stop, and where it did.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/context.h"
+
+namespace backstep::replayer {
+
+// A moment of the run. Within one tick and between two events execution only moves to higher addresses, so
+// positions are ordered. (tick, pc) alone names the same moment, except that a signal handler may start where
+// its quantum has been before.
+struct Position {
+  Tick tick = 0;
+  uint64_t event = 0;  // number of the next event of the log
+  Address pc = 0;
+  friend auto operator<=>(const Position&, const Position&) = default;
+};
+
+struct Breakpoint {
+  Address pc = 0;
+  std::vector<std::vector<uint8_t>> conditions;  // agent expressions; stops if one of them holds, or if none
+};
+
+struct Watchpoint {
+  enum Kind : uint8_t { Write, Read, Access };
+  Kind kind = Write;  // Write: only if the contents change
+  Address start = 0;
+  uint64_t length = 0;
+};
+
+struct Stops {
+  std::vector<Breakpoint> breaks;
+  std::vector<Watchpoint> watches;
+};
+
+struct Until {
+  Tick tick = ~0ull;  // the first position of this tick, or of a later one
+  std::optional<Position>
+      point;           // exactly there. pc 0: at the start of its tick; event 0: whatever the event
+  bool fresh = false;  // a breakpoint at the very place where the run begins counts
+};
+
+struct Halt {
+  enum Why : uint8_t {
+    AtTick,
+    AtPoint,
+    Passed,  // the point is over: there is no such moment
+    Break,   // in front of the instruction
+    Watch,   // behind the instruction or event that touched `address`; it began at `before`
+    Stepped,
+    Interrupted,
+    Ended,  // the log has no more; or, in a diversion, the guest's end
+    Fault,  // diversion only: `signo`
+    None,
+  };
+  Why why = None;
+  Position at;
+  Position before;
+  Address address = 0;
+  uint8_t watch_kind = 0;
+  int signo = 0;
+  int tid = 0;  // of the thread that has the turn
+};
+
+}  // namespace backstep::replayer

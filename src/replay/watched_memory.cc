@@ -1,0 +1,127 @@
+// Data breakpoints. Pages with watched bytes are write-protected (or closed altogether, for reads) while
+// guest code runs; a fault there is answered by opening the pages, executing the one instruction, and
+// comparing. Any number of any length; exact; the price is some microseconds for every store to such a page,
+// whether it hits the watched bytes or not.
+//
+// What the replayer itself writes (results of system calls, signal frames) is done with the pages open and
+// compared afterwards, so it is seen as well.
+#include "replay/watched_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/hot.h"
+#include "engine/entry.h"
+#include "replay/accesses.h"
+
+namespace backstep::replayer {
+namespace {
+
+constexpr uint64_t kPage = layout::kPage;
+
+void protect(Address page, int prot) {
+  hot::syscall6(10 /*mprotect*/, static_cast<long>(page), kPage, prot, 0, 0, 0);
+}
+
+}  // namespace
+
+void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
+  disarm();
+  watches_.clear();
+  pages_.clear();
+  for (const Watchpoint& w : watches) {
+    if (w.length == 0) continue;
+    for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
+      const guest::Region* r = process_.map.find(page);
+      if (w.kind != Watchpoint::Write && r && (r->prot & PROT_EXEC))
+        throw Error(fmt::format("reads of {:#x} cannot be watched: its page holds code", w.start));
+      pages_.push_back(page);
+    }
+    watches_.push_back({w, {}, false});
+  }
+  std::sort(pages_.begin(), pages_.end());
+  pages_.erase(std::unique(pages_.begin(), pages_.end()), pages_.end());
+  unreadable_.assign(pages_.size(), false);
+  for (size_t i = 0; i < pages_.size(); i++)
+    for (const Watched& w : watches_)
+      if (w.spec.kind != Watchpoint::Write && w.spec.start < pages_[i] + kPage &&
+          pages_[i] < w.spec.start + w.spec.length)
+        unreadable_[i] = true;
+  remember();
+}
+
+void WatchedMemory::arm() {
+  if (armed_ || watches_.empty()) return;
+  armed_ = true;
+  engine::bs_cache.data_pages = pages_.data();
+  engine::bs_cache.data_page_count = static_cast<uint32_t>(pages_.size());
+  engine::bs_cache.alias_pages++;  // system calls take the slow way
+  for (size_t i = 0; i < pages_.size(); i++) {
+    int prot = process_.page_protection(pages_[i]);
+    if (prot > 0) protect(pages_[i], unreadable_[i] ? PROT_NONE : prot & ~PROT_WRITE);
+  }
+}
+
+void WatchedMemory::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  engine::bs_cache.data_page_count = 0;
+  engine::bs_cache.alias_pages--;
+  for (Address page : pages_) {
+    int prot = process_.page_protection(page);
+    if (prot > 0) protect(page, prot);
+  }
+}
+
+bool WatchedMemory::ours(const engine::FaultInfo& fault) const {
+  if (watches_.empty() || fault.signo != SIGSEGV || fault.code == SI_KERNEL) return false;
+  auto it = std::lower_bound(pages_.begin(), pages_.end(), fault.address & ~(kPage - 1));
+  if (it == pages_.end() || *it != (fault.address & ~(kPage - 1))) return false;
+  constexpr uint64_t kWrite = 2;  // of the page fault's error code
+  int prot = process_.page_protection(*it);
+  return prot > 0 && (fault.error & kWrite ? prot & PROT_WRITE : prot & PROT_READ);
+}
+
+bool WatchedMemory::read(const Watched& w, std::vector<uint8_t>& bytes) const {
+  bytes.resize(w.spec.length);
+  return process_.readable(w.spec.start, w.spec.length) &&
+         bs_guarded_copy(bytes.data(), reinterpret_cast<const void*>(w.spec.start), bytes.size());
+}
+
+void WatchedMemory::remember() {
+  for (Watched& w : watches_) w.there = read(w, w.contents);
+}
+
+std::optional<WatchedMemory::Hit> WatchedMemory::changed() {
+  std::optional<Hit> hit;
+  std::vector<uint8_t> now;
+  for (Watched& w : watches_) {
+    bool there = read(w, now);
+    if (there == w.there && (!there || now == w.contents)) continue;
+    w.there = there;
+    w.contents = now;
+    if (!hit && w.spec.kind != Watchpoint::Read) hit = Hit{w.spec.start, w.spec.kind};
+  }
+  return hit;
+}
+
+std::optional<WatchedMemory::Hit> WatchedMemory::touched() const {
+  bool any = false;
+  for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
+  if (!any) return std::nullopt;
+  for (const Accessed& a : accesses_at_rip())
+    for (const Watched& w : watches_) {
+      if (w.spec.kind == Watchpoint::Write || (w.spec.kind == Watchpoint::Read && !a.read)) continue;
+      if (a.start < w.spec.start + w.spec.length && w.spec.start < a.start + a.length)
+        return Hit{w.spec.start, w.spec.kind};
+    }
+  return std::nullopt;
+}
+
+}  // namespace backstep::replayer

@@ -1,0 +1,50 @@
+// Memory whose changes stop a replay, by page protection.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "guest/process.h"
+#include "replay/until.h"
+
+namespace backstep::replayer {
+
+class WatchedMemory {
+ public:
+  explicit WatchedMemory(guest::Process& process) : process_(process) {}
+  WatchedMemory(const WatchedMemory&) = delete;
+  WatchedMemory& operator=(const WatchedMemory&) = delete;
+
+  void set(const std::vector<Watchpoint>& watches);
+  bool empty() const { return watches_.empty(); }
+  // Between arm and disarm touching a watched page faults. All that is not guest code runs disarmed.
+  void arm();
+  void disarm();
+  // A fault because of us, not the guest's own.
+  bool ours(const engine::FaultInfo& fault) const;
+
+  void remember();  // the contents as they are now
+  struct Hit {
+    Address address;
+    uint8_t kind;
+  };
+  // The watchpoint whose contents are not what they were. Remembers the new ones.
+  std::optional<Hit> changed();
+  // The watchpoint that the instruction at rip is about to read (or, for Access, to write to).
+  std::optional<Hit> touched() const;
+
+ private:
+  struct Watched {
+    Watchpoint spec;
+    std::vector<uint8_t> contents;
+    bool there = false;
+  };
+  bool read(const Watched& w, std::vector<uint8_t>& bytes) const;
+
+  guest::Process& process_;
+  std::vector<Watched> watches_;
+  std::vector<Address> pages_;    // sorted
+  std::vector<bool> unreadable_;  // of pages_: reads are to fault too
+  bool armed_ = false;
+};
+
+}  // namespace backstep::replayer

@@ -1,0 +1,297 @@
+// What gdb has no command for. `backstep replay` makes gdb commands of the important ones (goto, checkpoint,
+// restart); behind `monitor` they work with every front end.
+#include "serve/monitor.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace backstep::serve {
+
+using timeline::Arrival;
+using timeline::Position;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    "Where am I, and where to:\n"
+    "  when                     the present: control point, event, share of the run\n"
+    "  goto @TICK[:0xPC]        a control point (without PC: the start of the tick)\n"
+    "  goto event N             the moment of event N of the log ('backstep dump' lists them)\n"
+    "  goto start | end | N%    first and last moment; N percent of the run\n"
+    "  goto output TEXT         where TEXT was written to stdout or stderr, from here on\n"
+    "  goto NAME                a bookmark\n"
+    "  last ADDRESS [LENGTH]    back to the last change of these bytes (8 if not given)\n"
+    "Places to come back to:\n"
+    "  checkpoint [NOTE]        keep this moment; 'restart N' returns to it at once\n"
+    "  checkpoints              list them\n"
+    "  restart N, delete N      return to one, drop one\n"
+    "  bookmark NAME [NOTE]     keep this moment's name in the recording, for good\n"
+    "  bookmarks                list them; 'delete NAME' drops one\n"
+    "Looking:\n"
+    "  maps                     the program's memory map\n"
+    "  checksum                 of all registers and writable memory: the same at the same moment, always\n"
+    "After a 'monitor' command that moves, type 'maintenance flush register-cache' if you are not in a gdb\n"
+    "that 'backstep replay' has started (there, use goto, checkpoint, restart without 'monitor').\n";
+
+std::vector<std::string> split(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string w; in >> w;) words.push_back(w);
+  return words;
+}
+
+std::optional<uint64_t> number(const std::string& text) {
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) return std::nullopt;
+  char* end = nullptr;
+  errno = 0;
+  uint64_t value = std::strtoull(text.c_str(), &end, 0);
+  if (*end || errno) return std::nullopt;
+  return value;
+}
+
+// What follows the first `n` words.
+std::string behind(const std::string& line, size_t n) {
+  size_t at = 0;
+  for (size_t i = 0; i <= n; i++) {
+    at = line.find_first_not_of(" \t", at);
+    if (at == std::string::npos) return "";
+    if (i == n) break;
+    at = line.find_first_of(" \t", at);
+    if (at == std::string::npos) return "";
+  }
+  std::string rest = line.substr(at);
+  while (!rest.empty() && std::isspace(static_cast<unsigned char>(rest.back()))) rest.pop_back();
+  return rest;
+}
+
+std::string bookmarks_path(const recording::Recording& recording) {
+  return recording.dir() + "/bookmarks.json";
+}
+
+Json load_bookmarks(const recording::Recording& recording) {
+  std::ifstream in(bookmarks_path(recording));
+  if (!in) return Json::object();
+  Json j = Json::parse(in, nullptr, false);
+  return j.is_object() ? j : Json::object();
+}
+
+void save_bookmarks(const recording::Recording& recording, const Json& bookmarks) {
+  const std::string path = bookmarks_path(recording), fresh = path + ".new";
+  {
+    std::ofstream out(fresh);
+    out << bookmarks.dump(2) << '\n';
+    if (!out.flush()) throw Error("cannot write " + fresh);
+  }
+  if (rename(fresh.c_str(), path.c_str()) != 0)
+    throw Error("cannot write " + path + ": " + errno_text(errno));
+}
+
+}  // namespace
+
+std::string point_text(Tick tick, Address pc) {
+  return fmt::format("@{}:{:#x}", tick, pc);
+}
+
+std::optional<ControlPoint> parse_point(const std::string& text) {
+  if (!text.starts_with('@')) return std::nullopt;
+  size_t colon = text.find(':');
+  std::string digits = text.substr(1, colon == std::string::npos ? colon : colon - 1);
+  std::erase(digits, ',');
+  auto tick = number(digits);
+  ControlPoint point;
+  if (!tick) return std::nullopt;
+  point.tick = *tick;
+  if (colon != std::string::npos) {
+    std::string pc = text.substr(colon + 1);
+    auto address = number(pc.starts_with("0x") ? pc : "0x" + pc);
+    if (!address) return std::nullopt;
+    point.pc = *address;
+  }
+  return point;
+}
+
+Monitor::Monitor(timeline::Timeline& timeline, recording::Recording recording)
+    : timeline_(timeline), recording_(std::move(recording)) {}
+
+std::string Monitor::where() const {
+  const Position& now = timeline_.now();
+  const double share = timeline_.log().last().tick ? 100.0 * static_cast<double>(now.tick) /
+                                                         static_cast<double>(timeline_.log().last().tick)
+                                                   : 0;
+  return fmt::format("{}, event {}, {:.1f} % of the run", point_text(now.tick, now.pc), now.event,
+                     std::min(share, 100.0));
+}
+
+Monitor::Answer Monitor::arrived(const Arrival& arrival) {
+  Answer a;
+  a.moved = arrival;
+  switch (arrival.why) {
+    case Arrival::Missing:
+      a.text = "there is no such moment in the recording; now at " + where() + "\n";
+      break;
+    case Arrival::Interrupted:
+      a.text = "interrupted on the way, at " + where() + "\n";
+      break;
+    default:
+      a.text = "now at " + where() + "\n";
+      break;
+  }
+  return a;
+}
+
+Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std::string& rest) {
+  if (words.empty()) return {"goto where? See 'monitor help'.\n", {}};
+  const std::string& first = words[0];
+  const timeline::LogIndex& log = timeline_.log();
+  if (first == "start" || first == "first") return arrived(timeline_.go_to_start());
+  if (first == "end" || first == "last") return arrived(timeline_.go_to_end());
+  if (first == "event") {
+    auto n = words.size() > 1 ? number(words[1]) : std::nullopt;
+    if (!n) return {"goto event N: N is a number, as 'backstep dump' shows it\n", {}};
+    if (*n >= log.events()) return {fmt::format("the log has events 0 to {}\n", log.events() - 1), {}};
+    auto moment = log.at(*n);
+    if (!moment) return arrived(timeline_.go_to_start());
+    return arrived(timeline_.go_to(moment->position()));
+  }
+  if (first == "output") {
+    std::string text = behind(rest, 1);
+    if (text.empty()) return {"goto output TEXT: which text?\n", {}};
+    auto moment = log.output(text, timeline_.now().event + 1);
+    if (!moment)
+      return {
+          "no output with this text from here on (of each write, the recording keeps the first 32 bytes "
+          "as text)\n",
+          {}};
+    return arrived(timeline_.go_to(moment->position()));
+  }
+  if (first.ends_with('%')) {
+    char* end = nullptr;
+    double percent = std::strtod(first.c_str(), &end);
+    if (*end != '%' || !(percent >= 0 && percent <= 100)) return {"goto N%: N is between 0 and 100\n", {}};
+    auto tick = static_cast<Tick>(static_cast<double>(log.last().tick) * percent / 100);
+    if (percent >= 100) return arrived(timeline_.go_to_end());
+    return arrived(timeline_.go_to({tick, 0, 0}));
+  }
+  std::optional<ControlPoint> point = parse_point(first);
+  if (!point) {
+    Json marks = load_bookmarks(recording_);
+    if (marks.contains(first)) point = parse_point(marks[first].value("at", ""));
+  }
+  if (!point)
+    return {fmt::format("'{}' is neither a control point (@TICK:0xPC) nor a bookmark; see 'monitor help'\n",
+                        first),
+            {}};
+  const timeline::Moment& last = log.last();
+  if (point->tick > last.tick)
+    return {fmt::format("the recording ends at {}\n", point_text(last.tick, last.pc)), {}};
+  return arrived(timeline_.go_to({point->tick, 0, point->pc}));
+}
+
+Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
+  auto address = words.size() > 1 ? number(words[1]) : std::nullopt;
+  auto length = words.size() > 2 ? number(words[2]) : std::optional<uint64_t>(8);
+  if (!address || !length || *length == 0 || *length > 65536)
+    return {"last ADDRESS [LENGTH]: both are numbers (0x… or decimal)\n", {}};
+  auto bytes = [&] {
+    std::string text;
+    for (uint8_t b : timeline_.present().read(*address, std::min<uint64_t>(*length, 16)))
+      text += fmt::format("{:02x} ", b);
+    return text.empty() ? "(not mapped)" : text;
+  };
+  const std::string after = bytes();
+  timeline::Stops stops;
+  stops.watches.push_back({replayer::Watchpoint::Write, *address, *length});
+  Arrival arrival = timeline_.backward(stops, {});
+  Answer a = arrived(arrival);
+  if (arrival.why == Arrival::Begin) {
+    a.text = "these bytes have not changed since the start of the recording; now there\n";
+  } else if (arrival.why == Arrival::Watch) {
+    auto state = timeline_.present().state();
+    a.text = fmt::format(
+        "last change of {:#x}: thread {} at {}, in front of the instruction that made it\n"
+        "  before: {}\n  after:  {}\n",
+        *address, state.tid, point_text(timeline_.now().tick, timeline_.now().pc), bytes(), after);
+  }
+  return a;
+}
+
+Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const std::string& rest) {
+  if (words.size() < 2) return {"bookmark NAME [NOTE]: which name?\n", {}};
+  const std::string& name = words[1];
+  if (!std::isalpha(static_cast<unsigned char>(name[0])) || name == "event" || name == "output" ||
+      name == "start" || name == "end" || name == "first" || name == "last")
+    return {"a bookmark's name starts with a letter, and is not one of 'goto's own words\n", {}};
+  Json marks = load_bookmarks(recording_);
+  const Position& now = timeline_.now();
+  marks[name] = {{"at", point_text(now.tick, now.pc)}, {"note", behind(rest, 1)}};
+  save_bookmarks(recording_, marks);
+  return {fmt::format("bookmark {} is {}\n", name, point_text(now.tick, now.pc)), {}};
+}
+
+Monitor::Answer Monitor::bookmarks() const {
+  std::string text;
+  const Json marks = load_bookmarks(recording_);
+  for (auto& [name, mark] : marks.items())
+    text += fmt::format("{}  {}  {}\n", name, mark.value("at", "?"), mark.value("note", ""));
+  return {text.empty() ? "there are no bookmarks\n" : text, {}};
+}
+
+Monitor::Answer Monitor::run(const std::string& line) {
+  const std::vector<std::string> words = split(line);
+  if (words.empty() || words[0] == "help") return {kHelp, {}};
+  const std::string& command = words[0];
+  const std::string rest = behind(line, 1);
+  try {
+    if (command == "when") return {where() + "\n", {}};
+    if (command == "goto") return go_to({words.begin() + 1, words.end()}, rest);
+    if (command == "last") return last_write(words);
+    if (command == "checkpoint") {
+      int id = timeline_.add_checkpoint(rest);
+      return {fmt::format("checkpoint {} at {}\n", id, where()), {}};
+    }
+    if (command == "checkpoints") {
+      std::string text;
+      for (const auto& c : timeline_.checkpoints())
+        text +=
+            fmt::format("{}  {}  event {}  {}\n", c.id, point_text(c.at.tick, c.at.pc), c.at.event, c.note);
+      if (text.empty()) text = "there are no checkpoints of yours\n";
+      return {text + fmt::format("({} automatic ones)\n", timeline_.automatic_checkpoints()), {}};
+    }
+    if (command == "restart" && words.size() == 2) {
+      auto id = number(words[1]);
+      if (auto arrival = timeline_.restart(id ? static_cast<int>(*id) : 0)) return arrived(*arrival);
+      return {fmt::format("there is no checkpoint {}\n", words[1]), {}};
+    }
+    if (command == "delete" && words.size() == 2) {
+      auto id = number(words[1]);
+      if (id)
+        return {timeline_.remove_checkpoint(static_cast<int>(*id))
+                    ? fmt::format("checkpoint {} deleted\n", *id)
+                    : "there is no such checkpoint\n",
+                {}};
+      Json marks = load_bookmarks(recording_);
+      if (!marks.erase(words[1])) return {"there is no such bookmark\n", {}};
+      save_bookmarks(recording_, marks);
+      return {"bookmark deleted\n", {}};
+    }
+    if (command == "bookmark") return bookmark(words, rest);
+    if (command == "bookmarks") return bookmarks();
+    if (command == "maps") return {timeline_.present().maps(), {}};
+    if (command == "checksum") return {fmt::format("{:08x}\n", timeline_.present().checksum()), {}};
+  } catch (const Error& e) {
+    return {std::string(e.what()) + "\n", {}};
+  }
+  return {fmt::format("'{}' is not a command of backstep's; 'monitor help' lists them\n", line), {}};
+}
+
+}  // namespace backstep::serve

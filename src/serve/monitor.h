@@ -1,0 +1,42 @@
+// gdb's `monitor` commands: moving to any moment, checkpoints, bookmarks, the last write to an address.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recording/library.h"
+#include "timeline/timeline.h"
+
+namespace backstep::serve {
+
+class Monitor {
+ public:
+  Monitor(timeline::Timeline& timeline, recording::Recording recording);
+
+  struct Answer {
+    std::string text;
+    // The present is another one: gdb must be told.
+    std::optional<timeline::Arrival> moved;
+  };
+  // Never throws for what the user typed: the answer says what is wrong.
+  Answer run(const std::string& line);
+
+  std::string where() const;  // "@TICK:0xPC, event N, 12.3 %"
+
+ private:
+  Answer go_to(const std::vector<std::string>& words, const std::string& rest);
+  Answer arrived(const timeline::Arrival& arrival);
+  Answer last_write(const std::vector<std::string>& words);
+  Answer bookmark(const std::vector<std::string>& words, const std::string& rest);
+  Answer bookmarks() const;
+
+  timeline::Timeline& timeline_;
+  recording::Recording recording_;
+};
+
+// "@TICK:0xPC", "@TICK"; nullopt: something else.
+std::optional<ControlPoint> parse_point(const std::string& text);
+std::string point_text(Tick tick, Address pc);
+
+}  // namespace backstep::serve

@@ -1,0 +1,321 @@
+// Starting a server, alone or with gdb in front of it.
+//
+// With gdb: this process becomes gdb, so that the terminal, job control and the exit status are gdb's own;
+// the server is a child in a session of its own, connected by a socket in a private folder that is removed at
+// once. gdb's commands of ours are in a memory file that it reads at its start.
+#include "serve/serve.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "recording/library.h"
+#include "serve/gdb_server.h"
+#include "timeline/timeline.h"
+
+namespace backstep::serve {
+namespace {
+
+struct Session {
+  recording::Library library = recording::Library::standard();
+  recording::Recording recording;
+  timeline::Timeline timeline;
+  GdbServer server;
+
+  explicit Session(const ReplayOptions& options)
+      : recording(library.resolve(options.recording)),
+        timeline(options, library, recording),
+        server(timeline, library, recording) {}
+};
+
+Fd listen_tcp(const std::string& where, std::string& shown) {
+  std::string host = "127.0.0.1", port = where;
+  if (size_t colon = where.rfind(':'); colon != std::string::npos) {
+    if (colon > 0) host = where.substr(0, colon);
+    port = where.substr(colon + 1);
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  if (int err = getaddrinfo(host.c_str(), port.c_str(), &hints, &found))
+    throw Error(fmt::format("cannot serve at {}: {}. Give [HOST:]PORT, for example 1234 or localhost:1234.",
+                            where, gai_strerror(err)),
+                kExitUsage);
+  Fd fd;
+  int err = 0;
+  for (addrinfo* a = found; a && !fd; a = a->ai_next) {
+    fd = Fd(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+    int on = 1;
+    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd.get(), a->ai_addr, a->ai_addrlen) != 0 || listen(fd.get(), 1) != 0) {
+      err = errno;
+      fd.reset();
+    }
+  }
+  freeaddrinfo(found);
+  if (!fd) throw Error(fmt::format("cannot serve at {}: {}", where, errno_text(err)));
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char name[256] = "", service[32] = "";
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, name, sizeof name, service, sizeof service,
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  shown = fmt::format("{}:{}", name, service);
+  return fd;
+}
+
+Fd accept_one(int listener) {
+  for (;;) {
+    Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd && errno == EINTR) continue;
+    if (!fd) throw Error("cannot accept a connection: " + errno_text(errno));
+    int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+  }
+}
+
+// gdb commands of ours. `goto` & co. move the server and then take a step that does not move: gdb learns by
+// its stop where it is.
+constexpr char kCommands[] = R"(
+set confirm off
+define goto
+  if $argc == 1
+    monitor --next goto $arg0
+  end
+  if $argc == 2
+    monitor --next goto $arg0 $arg1
+  end
+  if $argc == 3
+    monitor --next goto $arg0 $arg1 $arg2
+  end
+  if $argc == 0 || $argc > 3
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | BOOKMARK\n
+  else
+    stepi
+  end
+end
+document goto
+Go to any moment of the recording: @TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or a bookmark.
+end
+define when
+  monitor when
+end
+document when
+Print the present: control point, event, share of the run.
+end
+define last-write
+  if $argc == 1
+    eval "monitor --next last %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
+    stepi
+  else
+    echo last-write EXPRESSION: a variable or other lvalue, without spaces\n
+  end
+end
+document last-write
+Go back to the last change of an expression's memory: last-write EXPRESSION.
+end
+define checkpoint
+  if $argc == 0
+    monitor checkpoint
+  else
+    monitor checkpoint $arg0
+  end
+end
+document checkpoint
+Keep the present moment; `restart N` returns to it at once, `info-checkpoints` lists them.
+end
+define info-checkpoints
+  monitor checkpoints
+end
+document info-checkpoints
+List the checkpoints.
+end
+define restart
+  if $argc == 1
+    monitor --next restart $arg0
+    stepi
+  else
+    echo restart N: the number of a checkpoint\n
+  end
+end
+document restart
+Return to a checkpoint: restart N.
+end
+define bookmark
+  if $argc == 1
+    monitor bookmark $arg0
+  else
+    echo bookmark NAME\n
+  end
+end
+document bookmark
+Keep the present moment under a name, in the recording: bookmark NAME. `goto NAME` returns to it.
+end
+define bookmarks
+  monitor bookmarks
+end
+document bookmarks
+List the bookmarks of the recording.
+end
+set confirm on
+set tcp connect-timeout 30
+set remotetimeout 100000
+)";
+
+// Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
+// is faster (and quieter) than to fetch them from the recording through us.
+bool files_are_here(const recording::Recording& recording) {
+  constexpr off_t kAtMost = 1 << 30;
+  std::map<std::string, std::string> files;
+  timeline::LogIndex log(recording.log_path());
+  for (const auto& file : log.files()) files[file.path] = file.key;
+  off_t total = 0;
+  for (auto& [path, key] : files) {
+    Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat st {};
+    if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || (total += st.st_size) > kAtMost ||
+        !recording::Store::matches(fd.get(), key))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int serve(const ReplayOptions& options) {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_IGN);
+  Session session(options);
+  std::string shown;
+  Fd listener = listen_tcp(options.serve, shown);
+  if (!options.quiet)
+    fmt::print(stderr, "backstep: serving {} at {}; connect with: gdb -ex 'target extended-remote {}'\n",
+               session.recording.name(), shown, shown);
+  for (;;) {
+    GdbServer::Left left = session.server.serve(accept_one(listener.get()));
+    if (left == GdbServer::Left::Killed) return 0;
+  }
+}
+
+int start_gdb(const ReplayOptions& options) {
+  signal(SIGPIPE, SIG_IGN);
+  // The recording is looked at before gdb is started: what is wrong with it is told here.
+  recording::Recording recording = recording::Library::standard().resolve(options.recording);
+  recording.manifest();
+
+  char folder[] = "/tmp/backstep-gdb.XXXXXX";
+  if (!mkdtemp(folder)) throw Error("cannot make a folder in /tmp: " + errno_text(errno));
+  const std::string path = std::string(folder) + "/socket";
+  auto remove_folder = [&] {
+    unlink(path.c_str());
+    rmdir(folder);
+  };
+  Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listener.get(), 1) != 0) {
+    int err = errno;
+    remove_folder();
+    throw Error("cannot make a socket for gdb: " + errno_text(err));
+  }
+  // The server tells when it is ready, or why it cannot be.
+  int ready[2];
+  if (pipe2(ready, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + errno_text(errno));
+  const pid_t parent = getpid();
+  fflush(nullptr);
+  pid_t pid = fork();
+  if (pid < 0) throw Error("cannot start a process: " + errno_text(errno));
+  if (pid == 0) {
+    ::close(ready[0]);
+    setsid();  // not for the terminal's Ctrl-C: gdb sends its own
+    signal(SIGCHLD, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);
+    std::string failure;
+    int status = 0;
+    try {
+      Session session(options);
+      if (write(ready[1], "r", 1) != 1) _exit(1);
+      ::close(ready[1]);
+      pollfd p{listener.get(), POLLIN, 0};
+      int got;
+      do got = poll(&p, 1, -1);
+      while (got < 0 && errno == EINTR);
+      Fd connection = accept_one(listener.get());
+      remove_folder();
+      listener.reset();
+      session.server.serve(std::move(connection));
+    } catch (const Error& e) {
+      failure = e.what();
+      status = e.exit_code;
+    }
+    if (!failure.empty()) {
+      std::string message = fmt::format("f{}\n{}", status, failure);
+      [[maybe_unused]] ssize_t n = write(ready[1], message.data(), message.size());
+    }
+    _exit(status);
+  }
+  ::close(ready[1]);
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ready[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) answer.append(buffer, static_cast<size_t>(n));
+  if (answer != "r") {
+    remove_folder();
+    size_t line = answer.find('\n');
+    if (answer.starts_with('f') && line != std::string::npos)
+      throw Error(answer.substr(line + 1), std::atoi(answer.c_str() + 1));
+    throw Error("the replaying process ended before it was ready");
+  }
+
+  int commands = memfd_create("backstep-gdb-commands", 0);
+  if (commands < 0 || write(commands, kCommands, sizeof kCommands - 1) != sizeof kCommands - 1)
+    throw Error("cannot write commands for gdb: " + errno_text(errno));
+  std::vector<std::string> words{"gdb",  "-q",
+                                 "-ix",  fmt::format("/proc/self/fd/{}", commands),
+                                 "-iex", "set prompt (backstep) ",
+                                 "-iex", files_are_here(recording) ? "set sysroot /" : "set sysroot target:",
+                                 "-ex",  "target extended-remote " + path};
+  if (!options.quiet) {
+    words.push_back("-ex");
+    words.push_back(
+        "echo backstep: at the start of the recording. `continue` goes to the end (or the crash), "
+        "reverse-continue,\\nreverse-step, reverse-finish, watch and the like go back; `goto`, `last-write` "
+        "and "
+        "`monitor help` do more.\\n");
+  }
+  words.insert(words.end(), options.gdb_args.begin(), options.gdb_args.end());
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
+  const char* gdb = std::getenv("BACKSTEP_GDB");
+  execvp(gdb && *gdb ? gdb : "gdb", argv.data());
+  int err = errno;
+  remove_folder();
+  kill(pid, SIGTERM);
+  throw Error(fmt::format("cannot start gdb: {}. Install it, or use --serve and connect a debugger yourself.",
+                          errno_text(err)),
+              err == ENOENT ? kExitNotFound : kExitNotExecutable);
+}
+
+}  // namespace backstep::serve

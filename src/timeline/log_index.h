@@ -1,0 +1,92 @@
+// What the controller knows of a log without replaying it: where signals, turns and the end are, which files
+// were mapped, and which moment belongs to an event's number.
+#pragma once
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recording/log_reader.h"
+#include "replay/until.h"
+
+namespace backstep::timeline {
+
+// An event that happens at a control point.
+struct Moment {
+  uint64_t event = 0;
+  uint64_t previous = 0;  // number behind the moment before; from there on this one is next
+  recording::EventKind kind{};
+  uint8_t flags = 0;
+  uint16_t nr = 0;  // of the event header: system call, …
+  Tick tick = 0;
+  Address pc = 0;
+  uint64_t wall_ns = 0;  // of the chunk that it is in
+
+  replayer::Position position() const { return {tick, previous, pc}; }
+};
+
+struct SignalMoment {
+  Moment moment;
+  int signo = 0;
+  std::vector<uint8_t> siginfo;
+};
+
+struct Turn {
+  Tick tick = 0;   // the new thread runs from this tick on
+  int thread = 1;  // virtual name
+};
+
+class LogIndex {
+ public:
+  explicit LogIndex(const std::string& path);
+
+  const std::vector<SignalMoment>& signals() const { return signals_; }
+  const std::vector<Turn>& turns() const { return turns_; }  // the first is the start
+  // The last moment whose state can be shown: in front of the instruction that ends the program.
+  const Moment& last() const { return last_; }
+  // How it ends there, in words; and the signal that it dies of there, or 0.
+  const std::string& end_text() const { return end_text_; }
+  int end_signal() const { return end_signal_; }
+
+  struct File {
+    std::string path, key;
+    Address address = 0;
+    uint64_t offset = 0;
+  };
+  const std::vector<File>& files() const { return files_; }
+
+  uint64_t events() const { return events_; }
+  // The moment of event `number`; for one that has no control point, the moment before it.
+  std::optional<Moment> at(uint64_t number) const;
+  // The first system call from event `from` on (or the last one before it) that `wanted` says yes to.
+  std::optional<Moment> next_call(uint64_t from, const std::function<bool(const Moment&)>& wanted) const;
+  std::optional<Moment> previous_call(uint64_t before,
+                                      const std::function<bool(const Moment&)>& wanted) const;
+  // The call whose output holds `text`: the first one from `from` on.
+  std::optional<Moment> output(const std::string& text, uint64_t from) const;
+  Address start_stack() const { return start_stack_; }
+
+ private:
+  struct ChunkStart {
+    recording::Chunk chunk;
+    uint64_t previous = 0;
+  };
+  // Moments of one chunk in order; false from `f` ends it.
+  void scan(const ChunkStart& start,
+            const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
+  size_t chunk_of(uint64_t event) const;
+
+  recording::LogFile file_;
+  std::vector<ChunkStart> chunks_;
+  std::vector<SignalMoment> signals_;
+  std::vector<Turn> turns_{{0, 1}};
+  std::vector<File> files_;
+  Moment last_;
+  std::string end_text_;
+  int end_signal_ = 0;
+  uint64_t events_ = 0;
+  Address start_stack_ = 0;
+};
+
+}  // namespace backstep::timeline

@@ -1,0 +1,92 @@
+// What controller and worker say to each other: one datagram per command and per answer, over a socket pair.
+// Both ends are the same program, so numbers are simply copied.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+
+namespace backstep::timeline {
+
+enum class Command : uint8_t {
+  State,         // -> WorkerState
+  Registers,     // tid -> Registers
+  SetRegisters,  // tid, Registers
+  Read,          // address, length -> bytes, as many as there are
+  Write,         // address, bytes
+  Install,       // Stops
+  Run,           // Until, output -> Halt
+  Step,          // tid, count, range, Until, output -> Halt
+  Search,        // Until -> Found
+  LastStep,      // tid, Position -> optional Position
+  Fork,          // with the new worker's socket
+  Divert,        //
+  Siginfo,       // -> bytes of siginfo of the fault that comes next (asked of a fork)
+  Maps,          // -> text
+  Checksum,      // -> u32 of all registers and writable memory
+  Interrupt,     // stops a Run or Search; ignored otherwise, never answered
+  Exit,
+};
+enum class Answer : uint8_t { Ok, Failed /* text, exit code */ };
+
+inline constexpr size_t kMaxMessage = 160 << 10;
+inline constexpr size_t kMaxRead = 128 << 10;
+
+class Packer {
+ public:
+  template <class T>
+  Packer& put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    auto* p = reinterpret_cast<const uint8_t*>(&value);
+    bytes_.insert(bytes_.end(), p, p + sizeof value);
+    return *this;
+  }
+  Packer& put_bytes(const void* data, size_t n) {
+    put(static_cast<uint32_t>(n));
+    auto* p = static_cast<const uint8_t*>(data);
+    bytes_.insert(bytes_.end(), p, p + n);
+    return *this;
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) {}
+  template <class T>
+  T get() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+    need(sizeof value);
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  std::vector<uint8_t> get_bytes() {
+    auto n = get<uint32_t>();
+    need(n);
+    std::vector<uint8_t> result(bytes_.begin() + static_cast<ptrdiff_t>(at_),
+                                bytes_.begin() + static_cast<ptrdiff_t>(at_ + n));
+    at_ += n;
+    return result;
+  }
+  std::string get_text() {
+    auto b = get_bytes();
+    return {b.begin(), b.end()};
+  }
+
+ private:
+  void need(size_t n) const {
+    if (bytes_.size() - at_ < n) throw Error("internal error: a message between our processes is cut off");
+  }
+  std::vector<uint8_t> bytes_;
+  size_t at_ = 0;
+};
+
+}  // namespace backstep::timeline

@@ -1,0 +1,122 @@
+// The present, and how to get from it to any other moment of a recording.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <list>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "timeline/log_index.h"
+#include "timeline/worker.h"
+
+namespace backstep::timeline {
+
+// What stops a movement besides breakpoints and watchpoints.
+struct Wanted {
+  std::set<int> passed_signals;  // those do not stop
+  bool signals = true;           // forward only
+  bool calls = false;            // system calls, before and behind
+  std::set<int> call_numbers;    // empty: all
+};
+
+// Where a movement ended and why.
+struct Arrival {
+  enum Why {
+    Stepped,
+    Break,
+    Watch,
+    Signal,      // in front of its delivery
+    CallEntry,   // in front of the system call `nr`
+    CallReturn,  // behind it
+    Begin,       // of history
+    End,
+    Interrupted,
+    Sought,   // where one wanted to go
+    Missing,  // there is no such moment; as near behind it as there is one
+  } why = Sought;
+  Address address = 0;  // Watch
+  uint8_t watch_kind = 0;
+  int signo = 0;
+  uint64_t nr = 0;
+};
+
+struct CheckpointInfo {
+  int id = 0;
+  Position at;
+  std::string note;
+};
+
+class Timeline {
+ public:
+  Timeline(const ReplayOptions& options, const recording::Library& library,
+           const recording::Recording& recording);
+
+  const LogIndex& log() const { return log_; }
+  const Position& now() const { return now_; }
+  bool at_end() const {
+    const Position end = log_.last().position();
+    return now_.tick > end.tick ||
+           (now_.tick == end.tick && (end.pc == 0 || (now_.pc == end.pc && now_.event >= end.event)));
+  }
+  // The worker to ask about the present: the diversion if there is one.
+  Worker& present() { return diversion_ ? diversion_ : current_; }
+  // A copy of the present that may be changed; gone with the next movement.
+  Worker& divert();
+  bool diverted() const { return static_cast<bool>(diversion_); }
+  void end_diversion() { diversion_ = Worker(); }
+
+  // The controller's ear while workers run; set once.
+  Attention attention;
+
+  Arrival forward(const Stops& stops, const Wanted& wanted);
+  // One instruction of a thread, or until it leaves a range.
+  Arrival step(int tid, Address range_start, Address range_end, const Stops& stops, const Wanted& wanted);
+  Arrival backward(const Stops& stops, const Wanted& wanted);
+  Arrival step_back(int tid);
+  Arrival go_to(const Position& target);
+  Arrival go_to_start();
+  Arrival go_to_end();
+  // In a diversion: runs on there.
+  Halt run_diverted(const Stops& stops, std::optional<int> step_tid);
+
+  int add_checkpoint(const std::string& note);
+  std::vector<CheckpointInfo> checkpoints() const;
+  bool remove_checkpoint(int id);
+  std::optional<Arrival> restart(int id);
+  size_t automatic_checkpoints() const;
+
+ private:
+  struct Checkpoint {
+    Position at;
+    Worker worker;
+    int id = 0;  // 0: automatic
+    std::string note;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  std::list<Checkpoint>::iterator nearest_before(const Position& at, bool inclusive);
+  void keep(Worker& worker, const Position& at);  // an automatic checkpoint
+  void thin();
+  // Runs `worker` up to `point` without any stops; makes checkpoints on a long way. Where it got to.
+  Halt run_to(Worker& worker, const Position& from, const Position& point);
+  Worker worker_at(const Position& from_at_or_before, Position& at);
+  void learn(Clock::time_point start, Tick from, Tick to);
+  void arrive(const Halt& halt);
+  Arrival end_arrival();
+  bool wanted_call(const Moment& m, const Wanted& wanted) const;
+
+  LogIndex log_;
+  std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
+  Worker current_, diversion_;
+  Position now_;
+  std::optional<uint64_t> signal_here_;  // event of the signal that the last movement stopped for
+  std::optional<uint64_t> call_here_;    // likewise a system call
+  bool end_told_ = false;                // the signal at the end was reported
+  double ticks_per_second_ = 20e6;       // measured
+  double fork_seconds_ = 0.002;
+  Tick slice_ = 1 << 18;
+  int next_id_ = 1;
+};
+
+}  // namespace backstep::timeline

@@ -1,0 +1,570 @@
+// Both ends of the talk between controller and workers.
+//
+// The controller never loads the guest itself: its address space is its own, and what a replay does to a
+// process (fixed mappings, signal handlers) stays in the workers. All workers descend from the first one by
+// fork(), which is what makes them the same in every bit. They end when their socket is closed, so none
+// survives the controller, however that ends.
+#include "timeline/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/error.h"
+#include "base/hot.h"
+#include "engine/entry.h"
+#include "replay/replayer.h"
+
+namespace backstep::timeline {
+namespace {
+
+// --- messages ---
+
+bool send_message(int socket, const std::vector<uint8_t>& bytes, int fd = -1) {
+  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+  }
+  for (;;) {
+    if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return true;
+    if (errno != EINTR) return false;
+  }
+}
+
+// Empty: the other end is gone.
+std::vector<uint8_t> receive_message(int socket, Fd* fd = nullptr) {
+  static std::vector<uint8_t> buffer(kMaxMessage + 4096);
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t n;
+  do n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
+  if (n <= 0) return {};
+  if (cmsghdr* c = CMSG_FIRSTHDR(&message); c && c->cmsg_type == SCM_RIGHTS) {
+    int got;
+    std::memcpy(&got, CMSG_DATA(c), sizeof got);
+    if (fd) {
+      fd->reset(got);
+    } else {
+      ::close(got);
+    }
+  }
+  return {buffer.begin(), buffer.begin() + n};
+}
+
+void pack(Packer& p, const Stops& stops) {
+  p.put(static_cast<uint32_t>(stops.breaks.size()));
+  for (const auto& b : stops.breaks) {
+    p.put(b.pc).put(static_cast<uint32_t>(b.conditions.size()));
+    for (const auto& c : b.conditions) p.put_bytes(c.data(), c.size());
+  }
+  p.put(static_cast<uint32_t>(stops.watches.size()));
+  for (const auto& w : stops.watches) p.put(w);
+}
+
+Stops unpack_stops(Unpacker& u) {
+  Stops stops;
+  stops.breaks.resize(u.get<uint32_t>());
+  for (auto& b : stops.breaks) {
+    b.pc = u.get<Address>();
+    b.conditions.resize(u.get<uint32_t>());
+    for (auto& c : b.conditions) c = u.get_bytes();
+  }
+  stops.watches.resize(u.get<uint32_t>());
+  for (auto& w : stops.watches) w = u.get<replayer::Watchpoint>();
+  return stops;
+}
+
+static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Halt>);
+
+// --- the worker's end ---
+
+class Service {
+ public:
+  Service(replayer::Replayer& replayer, Fd socket) : replayer_(replayer), socket_(std::move(socket)) {
+    replayer_.interrupted = [this] { return message_waits(); };
+  }
+
+  [[noreturn]] void serve() {
+    for (;;) {
+      Fd fd;
+      std::vector<uint8_t> message = receive_message(socket_.get(), &fd);
+      if (message.empty()) _exit(0);
+      Unpacker u(std::move(message));
+      auto command = u.get<Command>();
+      if (command == Command::Interrupt) continue;
+      if (command == Command::Exit) _exit(0);
+      Packer answer;
+      answer.put(Answer::Ok);
+      try {
+        if (command == Command::Fork) {
+          fork_to(std::move(fd));
+        } else {
+          answer_to(command, u, answer);
+        }
+      } catch (const Error& e) {
+        answer = Packer();
+        answer.put(Answer::Failed).put(e.exit_code).put_bytes(e.what(), std::strlen(e.what()));
+      } catch (const std::exception& e) {
+        answer = Packer();
+        answer.put(Answer::Failed)
+            .put(static_cast<int>(kExitFailure))
+            .put_bytes(e.what(), std::strlen(e.what()));
+      }
+      if (!send_message(socket_.get(), answer.bytes())) _exit(0);
+    }
+  }
+
+ private:
+  bool message_waits() const {
+    pollfd p{socket_.get(), POLLIN, 0};
+    return poll(&p, 1, 0) > 0;
+  }
+
+  // The child goes on here with the other socket; its answer there says that it is ready.
+  void fork_to(Fd fd) {
+    pid_t pid = ::fork();
+    if (pid < 0) throw Error("cannot make a checkpoint: " + errno_text(errno));
+    if (pid > 0) return;
+    socket_ = std::move(fd);
+    replayer_.after_fork();
+  }
+
+  void answer_to(Command command, Unpacker& u, Packer& answer) {
+    switch (command) {
+      case Command::State: {
+        answer.put(replayer_.position()).put(process().current().tid);
+        answer.put(static_cast<uint32_t>(process().threads().size()));
+        for (auto& [name, t] : process().threads()) {
+          ThreadState s{t->tid, name, t->in_call, 0};
+          if (t.get() == &process().current()) s.in_call = false;
+          if (s.in_call) s.call = t->gpr[RAX];
+          answer.put(s);
+        }
+        break;
+      }
+      case Command::Registers:
+        answer.put(registers(u.get<int>()));
+        break;
+      case Command::SetRegisters: {
+        int tid = u.get<int>();
+        set_registers(tid, u.get<Registers>());
+        break;
+      }
+      case Command::Read: {
+        auto address = u.get<Address>();
+        auto bytes = read(address, u.get<uint64_t>());
+        answer.put_bytes(bytes.data(), bytes.size());
+        break;
+      }
+      case Command::Write: {
+        auto address = u.get<Address>();
+        answer.put(write(address, u.get_bytes()));
+        break;
+      }
+      case Command::Install:
+        replayer_.install(unpack_stops(u));
+        break;
+      case Command::Run: {
+        auto until = u.get<Until>();
+        replayer::bs_replay.output = u.get<bool>();
+        answer.put(replayer_.run_until(until));
+        break;
+      }
+      case Command::Step: {
+        auto tid = u.get<int>();
+        auto start = u.get<Address>(), end = u.get<Address>();
+        auto until = u.get<Until>();
+        replayer::bs_replay.output = u.get<bool>();
+        Halt halt;
+        do {
+          halt = replayer_.step(tid, until);
+        } while (halt.why == Halt::Stepped && halt.at.pc >= start && halt.at.pc < end &&
+                 !replayer_.breakpoint_here());
+        answer.put(halt);
+        break;
+      }
+      case Command::Search:
+        replayer::bs_replay.output = false;
+        search(u.get<Until>(), answer);
+        break;
+      case Command::LastStep: {
+        replayer::bs_replay.output = false;
+        int tid = u.get<int>();
+        auto last = replayer_.last_step_before(tid, u.get<Position>());
+        answer.put(last.has_value()).put(last.value_or(Position{}));
+        break;
+      }
+      case Command::Divert:
+        replayer_.divert();
+        break;
+      case Command::Siginfo: {
+        auto info = replayer_.probe_fault();
+        answer.put_bytes(info ? &*info : nullptr, info ? sizeof *info : 0);
+        break;
+      }
+      case Command::Maps: {
+        std::string text = process().map.proc_maps();
+        if (text.size() > kMaxRead) text.resize(kMaxRead);
+        answer.put_bytes(text.data(), text.size());
+        break;
+      }
+      case Command::Checksum: {
+        uint32_t sum = process().memory_checksum();
+        for (auto& [name, t] : process().threads()) {
+          Registers r = registers(t->tid);
+          sum = hot::crc32c(sum, r.gpr, sizeof r.gpr);
+          sum = hot::crc32c(sum, &r.rip, 4 * sizeof(uint64_t));
+          for (int i = 0; i < 16; i++) sum = hot::crc32c(sum, r.xsave + 160 + 16 * i, 16);
+        }
+        answer.put(sum);
+        break;
+      }
+      default:
+        throw Error("internal error: unknown command to a worker");
+    }
+  }
+
+  void search(Until until, Packer& answer) {
+    Found found;
+    const Position end = until.point.value_or(Position{~0ull, ~0ull, ~0ull});
+    for (;;) {
+      Halt h = replayer_.run_until(until);
+      const bool match = h.why == Halt::Break || h.why == Halt::Watch;
+      if (!match || (h.why == Halt::Break ? h.at : h.before) >= end) {
+        found.end = h;
+        break;
+      }
+      found.last = h;
+      found.count++;
+      until.fresh = h.why == Halt::Watch;
+    }
+    answer.put(found.end).put(found.last).put(found.count);
+  }
+
+  guest::Process& process() { return replayer_.process(); }
+  guest::Thread& thread(int tid) {
+    for (auto& [name, t] : process().threads())
+      if (t->tid == tid) return *t;
+    throw Error("there is no such thread at this moment");
+  }
+
+  Registers registers(int tid) {
+    Registers r;
+    guest::Thread& t = thread(tid);
+    r.hi16_offset = engine::bs_cache.hi16_offset;
+    if (&t == &process().current()) {
+      const Context& ctx = context();
+      std::memcpy(r.gpr, ctx.gpr, sizeof r.gpr);
+      r.rip = replayer_.position().pc;
+      r.rflags = ctx.rflags, r.fs_base = ctx.fs_base, r.gs_base = ctx.gs_base;
+      std::memcpy(r.xsave, ctx.xsave, sizeof r.xsave);
+    } else {
+      std::memcpy(r.gpr, t.gpr, sizeof r.gpr);
+      r.rip = t.rip, r.rflags = t.rflags, r.fs_base = t.fs_base, r.gs_base = t.gs_base;
+      std::memcpy(r.xsave, t.xsave, sizeof r.xsave);
+    }
+    // The engine's own registers (the tick counter) are not the guest's.
+    if (!engine::bs_cache.evex_seen) {
+      uint64_t bits;
+      std::memcpy(&bits, r.xsave + 512, 8);
+      bits &= 7;
+      std::memcpy(r.xsave + 512, &bits, 8);
+    }
+    return r;
+  }
+
+  void set_registers(int tid, const Registers& r) {
+    if (!replayer_.diverted()) throw Error("internal error: history cannot be changed");
+    guest::Thread& t = thread(tid);
+    if (&t == &process().current()) {
+      Context& ctx = context();
+      std::memcpy(ctx.gpr, r.gpr, sizeof r.gpr);
+      ctx.rip = r.rip, ctx.fs_base = r.fs_base, ctx.gs_base = r.gs_base;
+      constexpr uint64_t kUserFlags = 0x44dd5 | 0x200000;
+      ctx.rflags = (ctx.rflags & ~kUserFlags) | (r.rflags & kUserFlags);
+      std::memcpy(ctx.xsave, r.xsave, sizeof r.xsave);
+    } else {
+      std::memcpy(t.gpr, r.gpr, sizeof r.gpr);
+      t.rip = r.rip, t.rflags = r.rflags, t.fs_base = r.fs_base, t.gs_base = r.gs_base;
+      std::memcpy(t.xsave, r.xsave, sizeof r.xsave);
+    }
+  }
+
+  // Page by page; memory without permission to read is opened for the moment, as a debugger may look there.
+  std::vector<uint8_t> read(Address address, uint64_t length) {
+    std::vector<uint8_t> bytes;
+    length = std::min<uint64_t>(length, kMaxRead);
+    while (length > 0) {
+      const guest::Region* r = process().map.find(address);
+      if (!r) break;
+      uint64_t n = std::min({length, layout::kPage - address % layout::kPage, r->end - address});
+      const size_t at = bytes.size();
+      bytes.resize(at + n);
+      const Address page = address & ~(layout::kPage - 1);
+      const bool closed = process().page_protection(page) == 0;
+      if (closed) hot::syscall6(10, static_cast<long>(page), layout::kPage, 1, 0, 0, 0);
+      bool ok = bs_guarded_copy(bytes.data() + at, reinterpret_cast<const void*>(address), n);
+      if (closed) hot::syscall6(10, static_cast<long>(page), layout::kPage, 0, 0, 0, 0);
+      if (!ok) {
+        bytes.resize(at);
+        break;
+      }
+      address += n;
+      length -= n;
+    }
+    return bytes;
+  }
+
+  bool write(Address address, const std::vector<uint8_t>& bytes) {
+    if (!replayer_.diverted()) throw Error("internal error: history cannot be changed");
+    for (size_t done = 0; done < bytes.size();) {
+      const Address at = address + done;
+      if (!process().map.find(at)) return false;
+      const uint64_t n = std::min<uint64_t>(bytes.size() - done, layout::kPage - at % layout::kPage);
+      const Address page = at & ~(layout::kPage - 1);
+      process().engine().forget(at, at + n);
+      process().prepare_write(at, at + n);
+      const int prot = process().page_protection(page);
+      hot::syscall6(10, static_cast<long>(page), layout::kPage, 3, 0, 0, 0);
+      bool ok = bs_guarded_copy(reinterpret_cast<void*>(at), bytes.data() + done, n);
+      hot::syscall6(10, static_cast<long>(page), layout::kPage, prot, 0, 0, 0);
+      if (!ok) return false;
+      done += n;
+    }
+    return true;
+  }
+
+  replayer::Replayer& replayer_;
+  Fd socket_;
+};
+
+int output_read_end = -1;
+
+std::pair<Fd, Fd> socket_pair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error("cannot make a socket pair: " + errno_text(errno));
+  for (int end : ends) {
+    int size = 2 * kMaxMessage;
+    setsockopt(end, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  }
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+}  // namespace
+
+// --- the controller's end ---
+
+int Worker::output_pipe() {
+  return output_read_end;
+}
+
+Worker Worker::start(const ReplayOptions& options, const recording::Library& library,
+                     const recording::Recording& recording) {
+  auto [ours, theirs] = socket_pair();
+  int output[2];
+  if (pipe2(output, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + errno_text(errno));
+  fcntl(output[0], F_SETFL, O_NONBLOCK);
+  output_read_end = output[0];
+  fflush(nullptr);
+  pid_t pid = ::fork();
+  if (pid < 0) throw Error("cannot start a replaying process: " + errno_text(errno));
+  if (pid == 0) {
+    // Nothing of the controller's is kept open here.
+    dup2(output[1], 1);
+    dup2(output[1], 2);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0) dup2(null, 0);
+    const auto own = static_cast<unsigned>(theirs.get());
+    if (own > 3) close_range(3, own - 1, 0);
+    close_range(own + 1, ~0u, 0);
+    ours.release();
+    setpgid(0, 0);             // not for the terminal's Ctrl-C
+    signal(SIGCHLD, SIG_IGN);  // checkpoints that end are nobody's business
+    signal(SIGPIPE, SIG_IGN);
+    try {
+      ReplayOptions quiet = options;
+      quiet.progress = false;
+      replayer::Replayer replayer(quiet, library, recording);
+      replayer::bs_replay.output = false;
+      replayer.start();
+      Packer ready;
+      ready.put(Answer::Ok);
+      send_message(theirs.get(), ready.bytes());
+      Service(replayer, std::move(theirs)).serve();
+    } catch (const Error& e) {
+      Packer failed;
+      failed.put(Answer::Failed).put(e.exit_code).put_bytes(e.what(), std::strlen(e.what()));
+      send_message(theirs.get(), failed.bytes());
+      _exit(1);
+    }
+  }
+  ::close(output[1]);
+  Worker worker(std::move(ours));
+  worker.receive(nullptr);
+  return worker;
+}
+
+Worker& Worker::operator=(Worker&& other) noexcept {
+  if (this != &other) {
+    close();
+    socket_ = std::move(other.socket_);
+  }
+  return *this;
+}
+
+Worker::~Worker() {
+  close();
+}
+
+void Worker::close() {
+  socket_.reset();  // the process ends when it notices
+}
+
+Unpacker Worker::receive(const Attention* attention) {
+  bool told = false;
+  for (;;) {
+    pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
+    if (attention && !told) fds[2].fd = attention->fd;
+    if (poll(fds, 3, -1) < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
+    if (fds[1].revents & POLLIN) {
+      char text[4096];
+      ssize_t n = ::read(output_read_end, text, sizeof text);
+      if (n > 0 && attention && attention->output)
+        attention->output(std::string(text, static_cast<size_t>(n)));
+      if (n > 0) continue;  // output comes before the answer
+    } else if (fds[1].revents) {
+      // All writers are gone: the worker is, too.
+    }
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention->stop_wanted()) {
+      told = true;
+      attention->stop_asked = true;
+      Packer p;
+      p.put(Command::Interrupt);
+      send_message(socket_.get(), p.bytes());
+    }
+    if (!fds[0].revents) continue;
+    std::vector<uint8_t> message = receive_message(socket_.get());
+    if (message.empty())
+      throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
+    Unpacker u(std::move(message));
+    if (u.get<Answer>() == Answer::Ok) return u;
+    int code = u.get<int>();
+    throw Error(u.get_text(), code);
+  }
+}
+
+Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* attention, int send_fd) {
+  std::vector<uint8_t> message{static_cast<uint8_t>(command)};
+  message.insert(message.end(), arguments.bytes().begin(), arguments.bytes().end());
+  if (!send_message(socket_.get(), message, send_fd))
+    throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
+  return receive(attention);
+}
+
+Worker Worker::fork() {
+  auto [ours, theirs] = socket_pair();
+  Worker child(std::move(ours));
+  ask(Command::Fork, Packer(), nullptr, theirs.get());
+  theirs.reset();
+  child.receive(nullptr);
+  return child;
+}
+
+WorkerState Worker::state() {
+  Unpacker u = ask(Command::State, Packer());
+  WorkerState s;
+  s.at = u.get<Position>();
+  s.tid = u.get<int>();
+  s.threads.resize(u.get<uint32_t>());
+  for (ThreadState& t : s.threads) t = u.get<ThreadState>();
+  return s;
+}
+
+Registers Worker::registers(int tid) {
+  return ask(Command::Registers, Packer().put(tid)).get<Registers>();
+}
+
+void Worker::set_registers(int tid, const Registers& registers) {
+  ask(Command::SetRegisters, Packer().put(tid).put(registers));
+}
+
+std::vector<uint8_t> Worker::read(Address address, uint64_t length) {
+  return ask(Command::Read, Packer().put(address).put(length)).get_bytes();
+}
+
+bool Worker::write(Address address, const std::vector<uint8_t>& bytes) {
+  return ask(Command::Write, Packer().put(address).put_bytes(bytes.data(), bytes.size())).get<bool>();
+}
+
+void Worker::install(const Stops& stops) {
+  Packer p;
+  pack(p, stops);
+  ask(Command::Install, p);
+}
+
+Halt Worker::run(const Until& until, bool output, const Attention* attention) {
+  return ask(Command::Run, Packer().put(until).put(output), attention).get<Halt>();
+}
+
+Halt Worker::step(int tid, Address range_start, Address range_end, const Until& until, bool output,
+                  const Attention* attention) {
+  return ask(Command::Step, Packer().put(tid).put(range_start).put(range_end).put(until).put(output),
+             attention)
+      .get<Halt>();
+}
+
+Found Worker::search(const Until& until, const Attention* attention) {
+  Unpacker u = ask(Command::Search, Packer().put(until), attention);
+  Found f;
+  f.end = u.get<Halt>();
+  f.last = u.get<Halt>();
+  f.count = u.get<uint64_t>();
+  return f;
+}
+
+std::optional<Position> Worker::last_step_before(int tid, const Position& end, const Attention* attention) {
+  Unpacker u = ask(Command::LastStep, Packer().put(tid).put(end), attention);
+  bool found = u.get<bool>();
+  auto at = u.get<Position>();
+  return found ? std::optional(at) : std::nullopt;
+}
+
+void Worker::divert() {
+  ask(Command::Divert, Packer());
+}
+
+std::vector<uint8_t> Worker::siginfo() {
+  return ask(Command::Siginfo, Packer()).get_bytes();
+}
+
+std::string Worker::maps() {
+  return ask(Command::Maps, Packer()).get_text();
+}
+
+uint32_t Worker::checksum() {
+  return ask(Command::Checksum, Packer()).get<uint32_t>();
+}
+
+}  // namespace backstep::timeline

@@ -1,0 +1,94 @@
+// Replaying processes. A worker holds the state of the guest at one moment; the controller talks to it over a
+// socket. A checkpoint is a worker that nobody moves: it is forked to go on from there.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "recording/library.h"
+#include "replay/replay.h"
+#include "replay/until.h"
+#include "timeline/message.h"
+#include "timeline/registers.h"
+
+namespace backstep::timeline {
+
+using replayer::Halt;
+using replayer::Position;
+using replayer::Stops;
+using replayer::Until;
+
+struct ThreadState {
+  int tid = 0;
+  int name = 0;
+  bool in_call = false;
+  uint64_t call = 0;  // its number
+};
+
+struct WorkerState {
+  Position at;
+  int tid = 0;  // of the thread that has the turn
+  std::vector<ThreadState> threads;
+};
+
+// The last match of a search, and how the search ended.
+struct Found {
+  Halt end;
+  Halt last;  // why None: nothing was met
+  uint64_t count = 0;
+};
+
+// While a worker runs, the controller listens: to what the guest writes, and to somebody who wants a stop.
+struct Attention {
+  int fd = -1;                              // looked at when readable
+  std::function<bool()> stop_wanted;        // … by this
+  std::function<void(std::string)> output;  // what the program wrote
+  mutable bool stop_asked = false;          // stop_wanted has said yes
+};
+
+class Worker {
+ public:
+  Worker() = default;
+  // Starts the first one, at the start of the recording.
+  static Worker start(const ReplayOptions& options, const recording::Library& library,
+                      const recording::Recording& recording);
+  Worker(Worker&&) noexcept = default;
+  Worker& operator=(Worker&&) noexcept;
+  ~Worker();
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+
+  Worker fork();
+  WorkerState state();
+  Registers registers(int tid);
+  void set_registers(int tid, const Registers& registers);
+  std::vector<uint8_t> read(Address address, uint64_t length);
+  bool write(Address address, const std::vector<uint8_t>& bytes);
+  void install(const Stops& stops);
+  Halt run(const Until& until, bool output, const Attention* attention);
+  // `count` instructions of a thread; with a range, as many as it takes to leave it.
+  Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,
+            const Attention* attention);
+  Found search(const Until& until, const Attention* attention);
+  std::optional<Position> last_step_before(int tid, const Position& end, const Attention* attention);
+  void divert();
+  std::vector<uint8_t> siginfo();
+  std::string maps();
+  uint32_t checksum();
+
+  static int output_pipe();  // where guests' output can be read; non-blocking
+
+ private:
+  explicit Worker(Fd socket) : socket_(std::move(socket)) {}
+  Unpacker ask(Command command, const Packer& arguments, const Attention* attention = nullptr,
+               int send_fd = -1);
+  Unpacker receive(const Attention* attention);
+  void close();
+
+  Fd socket_;
+};
+
+}  // namespace backstep::timeline

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# The server survives garbage, half packets and a gdb that is killed; the next one finds the same place in time. Ctrl-C
+# stops a long run and a long search. When the server is killed, no process of its stays behind.
+source "$(dirname "$0")/lib.bash"
+source "$(dirname "$0")/gdb.bash"
+compile long <<'C'
+volatile long counter, other;
+int main(void) {
+  for (long i = 0; i < 150000000; i++) counter += i;
+  other = 1;
+  return 0;
+}
+C
+recorded long 0
+serve long
+"$PYTHON" - "$SRC/tests/cases" "$port" <<'PY'
+import random, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+import rsp
+port = int(sys.argv[2])
+s = rsp.Session(port)
+place = s.goto("50%")
+state = s.state()
+s.socket.close()
+random.seed(1)
+for i in range(30):
+    raw = socket.create_connection(("127.0.0.1", port))
+    raw.sendall(bytes(random.randrange(256) for _ in range(random.randrange(300))))
+    if i % 3 == 0:
+        raw.sendall(b"$m0,ffffffffffffffff#00$vCont;s:p1.99#")
+    raw.close()
+s = rsp.Session(port)
+for bad in ("m", "mxyz", "M0,1:zz", "Z9,0,0", "Z0", "P", "p9999", "G00", "H", "Hgz", "vCont;", "vFile:open:zz", "qXfer:auxv:read::",
+            "QCatchSyscalls:1;zz", "T99999", "X0,4:ab", "vFile:pread:99,10,0", "unknown", "bx", "vCont;x"):
+    s.ask(bad)
+s.goto(place)
+assert s.state() == state
+# Ctrl-C while it runs forwards …
+start = time.time()
+s.goto("start")
+s.send("vCont;c")
+time.sleep(0.1)
+s.socket.sendall(b"\x03")
+reply = s.read_packet()
+assert reply.startswith(b"T02"), reply
+place, state = s.when(), s.state()
+assert place != s.goto("end")
+# … and while it searches backwards: the present is where it was.
+assert s.ask("Z0,1,1") == "OK"
+here = s.when()
+s.send("bc")
+time.sleep(0.1)
+s.socket.sendall(b"\x03")
+reply = s.read_packet()
+assert reply.startswith(b"T02") and s.when() == here, reply
+s.goto(place)
+assert s.state() == state
+s.goto("25%")
+print("stayed at", s.when())
+PY
+before=$("$PYTHON" - "$SRC/tests/cases" "$port" <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+import rsp
+s = rsp.Session(int(sys.argv[2]))
+print(s.when())
+s.send("D")
+PY
+)
+gdb -nx -q -batch -ex "target extended-remote 127.0.0.1:$port" -ex 'monitor when' -ex 'info registers rip' >gdb 2>&1
+grep -qF "$before" gdb || { cat gdb; fail "the next gdb is not at $before"; }
+children() { pgrep -s "$(ps -o sid= -p "$server" | tr -d ' ')" -f -- "replay --serve 0 $T/rec-long" || true; }
+[ "$(children | wc -l)" -ge 2 ] || fail "there should be worker processes"
+kill -9 "$server"
+wait "$server" 2>/dev/null || true
+for ((i = 0; i < 100; i++)); do
+  [ -n "$(children)" ] || break
+  sleep 0.1
+done
+[ -z "$(pgrep -f -- "replay --serve 0 $T/rec-long" || true)" ] || fail "workers stay behind"
+ok

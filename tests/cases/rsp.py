@@ -1,0 +1,156 @@
+"""A client of the gdb remote protocol, for tests that ask more often than gdb could: Session(port) and the
+walks below, run as `rsp.py PORT WHAT [ARG...]`."""
+import random
+import re
+import socket
+import sys
+import time
+
+
+class Session:
+    def __init__(self, port):
+        for _ in range(200):
+            try:
+                self.socket = socket.create_connection(("127.0.0.1", port))
+                break
+            except OSError:
+                time.sleep(0.05)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+        self.output = ""
+        self.acknowledge = True
+        assert "ReverseStep+" in self.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+")
+        assert self.ask("QStartNoAckMode") == "OK"
+        self.acknowledge = False
+
+    def read_packet(self):
+        while True:
+            start = self.buffer.find(b"$")
+            end = self.buffer.find(b"#", start)
+            if start >= 0 and end >= 0 and len(self.buffer) >= end + 3:
+                data = self.buffer[start + 1:end]
+                self.buffer = self.buffer[end + 3:]
+                if self.acknowledge:
+                    self.socket.sendall(b"+")
+                return re.sub(rb"}(.)", lambda m: bytes([m[1][0] ^ 0x20]), data, flags=re.S)
+            more = self.socket.recv(65536)
+            if not more:
+                raise EOFError("the server has closed the connection")
+            self.buffer += more
+
+    def send(self, text):
+        data = text if isinstance(text, bytes) else text.encode("latin-1")
+        self.socket.sendall(b"$" + data + b"#%02x" % (sum(data) % 256))
+
+    def ask(self, text):
+        """One packet, one answer; console output on the way is collected."""
+        self.send(text)
+        while True:
+            answer = self.read_packet().decode("latin-1")
+            if re.fullmatch("O(?:[0-9a-f]{2})+", answer):
+                self.output += bytes.fromhex(answer[1:]).decode("latin-1")
+                continue
+            return answer
+
+    def monitor(self, line):
+        self.output = ""
+        answer = self.ask("qRcmd," + line.encode().hex())
+        assert answer == "OK", answer
+        return self.output
+
+    def when(self):
+        return re.search(r"@\d+:0x[0-9a-f]+", self.monitor("when"))[0]
+
+    def goto(self, where):
+        text = self.monitor("goto " + where)
+        assert text.startswith("now at "), text
+        return re.search(r"@\d+:0x[0-9a-f]+", text)[0]
+
+    def state(self):
+        """Everything there is, at this moment."""
+        return self.monitor("checksum") + self.ask("g")
+
+
+def last_tick(s):
+    return int(s.goto("end")[1:].split(":")[0])
+
+
+def symmetry(s, count, seed):
+    """Every moment visited forwards is visited backwards, in reverse order, in the same state."""
+    random.seed(seed)
+    ticks = last_tick(s)
+    for place in range(4):
+        here = s.goto("@%d" % random.randrange(ticks))
+        if place == 0:
+            here = s.goto("start")
+        seen = [(here, s.state())]
+        for _ in range(count):
+            if "replaylog" in s.ask("vCont;s"):
+                break
+            seen.append((s.when(), s.state()))
+        for place, state in reversed(seen[:-1]):
+            s.ask("bs")
+            now = s.when()
+            assert now == place, "backwards at %s, forwards at %s" % (now, place)
+            assert s.state() == state, "another state at %s" % place
+        assert len({p for p, _ in seen}) == len(seen), "a control point twice"
+
+
+def walk(s, count, seed):
+    """Random jumps and steps: the state at a control point is always the same."""
+    random.seed(seed)
+    ticks = last_tick(s)
+    known = {}
+    places = []
+    for i in range(count):
+        how = random.randrange(6)
+        if how == 0 or not places:
+            here = s.goto("@%d" % random.randrange(ticks))
+        elif how <= 2:
+            here = s.goto(random.choice(places))
+        elif how == 3:
+            s.ask("vCont;s")
+            here = s.when()
+        elif how == 4:
+            s.ask("bs")
+            here = s.when()
+        else:
+            here = s.goto("%.3f%%" % random.uniform(0, 100))
+        state = s.state()
+        if here in known:
+            assert known[here] == state, "another state at %s (move %d)" % (here, i)
+        else:
+            known[here] = state
+            places.append(here)
+    print("%d moments" % len(known))
+
+
+def breaks(s, address, limit):
+    """A breakpoint's hits backwards are its hits forwards, in reverse order."""
+    s.goto("start")
+    assert s.ask("Z0,%x,1" % address) == "OK"
+    forwards = []
+    while len(forwards) < limit:
+        reply = s.ask("vCont;c")
+        if "swbreak" not in reply:
+            break
+        forwards.append((s.when(), s.state()))
+    print("%d hits" % len(forwards))
+    assert forwards, "no hits at %#x" % address
+    if "swbreak" in reply:
+        forwards.pop()
+    for place, state in reversed(forwards):
+        assert "swbreak" in s.ask("bc")
+        assert s.when() == place, "backwards at %s, forwards at %s" % (s.when(), place)
+        assert s.state() == state, "another state at %s" % place
+    assert "replaylog:begin" in s.ask("bc")
+    assert s.ask("z0,%x,1" % address) == "OK"
+
+
+if __name__ == "__main__":
+    session = Session(int(sys.argv[1]))
+    what, *arguments = sys.argv[2:]
+    start = time.time()
+    globals()[what](session, *(int(a, 0) for a in arguments))
+    print("%s: %.1f s" % (what, time.time() - start))
+    session.send("D")
