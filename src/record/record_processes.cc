@@ -110,7 +110,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
                     nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
   if (result == 0) {
-    become_child(number, event);
+    become_child(number, event, flags & CLONE_FILES);
     set_real_mask();
     log_call(row, nr, args, 0, false);
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
@@ -133,9 +133,10 @@ void Recorder::hold_signals() {
 }
 
 // In the child: from here on everything goes into a log of its own. number 0: it is not recorded.
-void Recorder::become_child(uint64_t number, uint64_t parent_event) {
+void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_files) {
   end_threads();
-  log_.abandon();
+  log_.abandon(shares_files);
+  shares_files_ |= shares_files;
   leader_ = false;
   HotState& s = bs_record;
   s.our_fds[0] = -1;

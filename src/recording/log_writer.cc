@@ -221,10 +221,10 @@ void LogWriter::end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t
   close_chunk();
 }
 
-void LogWriter::abandon() {
+void LogWriter::abandon(bool keep_open) {
   if (appender_.chunk) munmap(appender_.chunk, appender_.chunk->capacity);
   appender_.chunk = nullptr;
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 && !keep_open) close(fd_);
   fd_ = -1;
 }
 
