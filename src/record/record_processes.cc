@@ -331,7 +331,12 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     return fail(-e.err);
   }
 
-  const bool follow = !detached_ && log_.active() && follows(*path);
+  // After chroot neither the recording nor we ourselves may be in sight: then the program runs unrecorded.
+  auto in_sight = [](const std::string& file) {
+    return faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0;
+  };
+  const bool follow = !detached_ && log_.active() && follows(*path) && in_sight(recording_.dir()) &&
+                      in_sight("/proc/self/exe");
   std::vector<std::string> environment = next.env;
   int message = -1;
   std::string program = *path;
@@ -407,6 +412,21 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   return fail(result);
 }
 
+// The rights to write the recording may have been lost with the old program (a server that becomes somebody else), or
+// the sight of it (chroot). The program has been promised that its execve succeeds: it runs, only unrecorded.
+void run_unrecorded(Succession& s, const std::string& why) {
+  if (s.leader && !s.options.quiet)
+    fmt::print(stderr, "backstep: {} runs unrecorded from here on: {}\n", s.path, why);
+  if (s.stderr_fd >= 0) set_close_on_exec(s.stderr_fd, true);
+  if (s.program_fd >= 0) set_close_on_exec(s.program_fd, true);
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
+  auto argv = pointers(s.options.command), envp = pointers(s.env);
+  ::execve(s.path.c_str(), argv.data(), envp.data());
+  _exit(126);
+}
+
 }  // namespace backstep::recorder
 
 namespace backstep {
@@ -418,9 +438,14 @@ bool is_succession() {
 int succeed() {
   const int fd = std::atoi(getenv(recorder::kSuccessionVariable));
   recorder::Succession s = recorder::Succession::load(fd);
-  recording::Library library(s.library);
-  auto* recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
-  recorder->load();
+  recorder::Recorder* recorder = nullptr;
+  try {
+    recording::Library library(s.library);
+    recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
+    recorder->load();
+  } catch (const std::exception& e) {
+    recorder::run_unrecorded(s, e.what());
+  }
   recorder->run();
 }
 
