@@ -41,7 +41,7 @@ void Replayer::start() {
 
 Position Replayer::position() const {
   const Context& ctx = context();
-  return {ctx.tick, bs_replay.event, resume_call_ ? ctx.rip - 2 : ctx.rip};
+  return {ctx.tick, event_base_ + bs_replay.event, resume_call_ ? ctx.rip - 2 : ctx.rip};
 }
 
 bool Replayer::at_goal() const {
@@ -62,7 +62,7 @@ Halt Replayer::halt(Halt::Why why) {
   Halt h;
   h.why = why;
   h.at = h.before = position();
-  h.tid = process_.current().tid;
+  h.tid = id_of(process_.current());
   return h;
 }
 
@@ -154,7 +154,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     case engine::Stop::Signal:
       return;
     case engine::Stop::Syscall:
-      before_ = {ctx.tick, bs_replay.event, ctx.rip - 2};
+      before_ = {ctx.tick, event_base_ + bs_replay.event, ctx.rip - 2};
       if (diverted_) return diverted_syscall();
       break;
     case engine::Stop::HostOp:
@@ -231,11 +231,18 @@ Halt Replayer::run_until(const Until& until) {
   }
 }
 
-// Is the next thing that happens here a turn of another thread?
+// Is the next thing that happens here something of the world's, which is no step of the thread?
 bool Replayer::turn_is_due() {
   if (!at_goal()) return false;
   EventHeader header;
-  return peek(header) && static_cast<EventKind>(header.kind) == EventKind::Turn;
+  return peek(header) && static_cast<EventKind>(header.kind) != EventKind::Signal;
+}
+
+int Replayer::id_of(const guest::Thread& thread) const {
+  constexpr int kOthers = 1 << 30;
+  for (auto& [name, other] : process_.threads())
+    if (name < thread.name && other->tid == thread.tid) return kOthers + thread.name;
+  return thread.tid;
 }
 
 Halt Replayer::step(int tid, const Until& until) {
@@ -245,7 +252,7 @@ Halt Replayer::step(int tid, const Until& until) {
     if (until.point && now.tick == until.point->tick && now.pc == until.point->pc &&
         now.event >= until.point->event && !first)
       return halt(Halt::AtPoint);
-    const bool mine = process_.current().tid == tid;
+    const bool mine = id_of(process_.current()) == tid;
     if (!mine) {
       if (!first && meets_breakpoint()) return halt(Halt::Break);
       if (now.tick >= until.tick) return halt(Halt::AtTick);
@@ -255,7 +262,7 @@ Halt Replayer::step(int tid, const Until& until) {
     advance(until, mine);
     Halt h = outcome_of_round();
     if (h.why != Halt::None) return h;
-    if (mine && !turn && position() != now && process_.current().tid == tid && !resume_call_)
+    if (mine && !turn && position() != now && id_of(process_.current()) == tid && !resume_call_)
       return halt(Halt::Stepped);
   }
 }
@@ -266,8 +273,8 @@ std::optional<Position> Replayer::last_step_before(int tid, const Position& end)
   until.point = end;
   while (!outcome_ && position() < end) {
     const Position now = position();
-    const bool mine = process_.current().tid == tid && !turn_is_due();
-    advance(until, process_.current().tid == tid);
+    const bool mine = id_of(process_.current()) == tid && !turn_is_due();
+    advance(until, id_of(process_.current()) == tid);
     if (mine && position() != now) last = now;
     if (look_up()) break;
   }

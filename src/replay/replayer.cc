@@ -129,11 +129,12 @@ void Replayer::open_log(uint64_t process) {
 
 bool Replayer::follow_child() {
   if (!at_fork()) return false;
+  event_base_ += path_[path_at_].event;
   open_log(path_[path_at_++].process);
   process_.keep_only_current();
   before_vfork_.clear();
   process_.current().tid = static_cast<int>(log_->header().pid);
-  bs_replay.output = path_at_ == path_.size();
+  if (!hold_signals_) bs_replay.output = path_at_ == path_.size();
   return true;
 }
 

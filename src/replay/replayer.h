@@ -55,6 +55,8 @@ class Replayer {
   void divert();
   bool diverted() const { return diverted_; }
   guest::Process& process() { return process_; }
+  // The tid of a thread; a child of vfork, which shares its parent's, has a number of its own.
+  int id_of(const guest::Thread& thread) const;
   // The signal that the instruction at the position raises; runs it, so ask in a fork.
   std::optional<siginfo_t> probe_fault();
   // Checked now and then while the guest runs: true stops it at the next instruction.
@@ -137,6 +139,7 @@ class Replayer {
     int64_t result = 0;
   } held_;  // the call that the waiting signal interrupted
   bool diverted_ = false;
+  uint64_t event_base_ = 0;  // events of the ancestors' logs
   int diverted_signal_ = 0;
   unsigned rounds_ = 0;
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next

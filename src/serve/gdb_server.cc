@@ -46,6 +46,18 @@ std::string error_text(const std::string& text) {
   return "E." + text;
 }
 
+// What is known about the program of a process; a forked child runs its ancestor's.
+recording::Manifest manifest_of(const recording::Recording& recording, const timeline::LogIndex& log) {
+  try {
+    return recording::Manifest::load(recording.manifest_path(log.image()));
+  } catch (const Error&) {
+    // A process that was killed has none: the first file that was mapped is the program.
+    recording::Manifest manifest = recording.manifest();
+    if (!log.files().empty()) manifest.exe = log.files().front().path;
+    return manifest;
+  }
+}
+
 // A piece of a document for qXfer: `offset,length`.
 std::string part_of(const std::string& document, std::string_view range) {
   auto offset = take_hex(range);
@@ -63,11 +75,11 @@ std::string part_of(const std::string& document, std::string_view range) {
 GdbServer::GdbServer(timeline::Timeline& timeline, const recording::Library& library,
                      const recording::Recording& recording)
     : timeline_(timeline),
-      manifest_(recording.manifest()),
+      manifest_(manifest_of(recording, timeline.log())),
       files_(library, recording, timeline.log(), manifest_.exe),
       layout_(manifest_.cpu.shown.count("xcr0") ? manifest_.cpu.shown.at("xcr0") : 7),
       monitor_(timeline, recording) {
-  pid_ = state().tid;
+  pid_ = timeline.log().pid() ? timeline.log().pid() : state().tid;
   // The auxiliary vector stands behind the environment on the first stack; the program may overwrite it
   // later.
   Address at = timeline_.log().start_stack();

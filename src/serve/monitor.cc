@@ -128,7 +128,9 @@ std::string Monitor::where() const {
   const double share = timeline_.log().last().tick ? 100.0 * static_cast<double>(now.tick) /
                                                          static_cast<double>(timeline_.log().last().tick)
                                                    : 0;
-  return fmt::format("{}, event {}, {:.1f} % of the run", point_text(now.tick, now.pc), now.event,
+  const uint64_t own = timeline_.log().own();
+  return fmt::format("{}, event {}{}, {:.1f} % of the run", point_text(now.tick, now.pc),
+                     now.event >= own ? now.event - own : now.event, now.event >= own ? "" : " of the parent",
                      std::min(share, 100.0));
 }
 

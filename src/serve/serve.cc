@@ -26,6 +26,7 @@
 
 #include "base/error.h"
 #include "recording/library.h"
+#include "recording/tree.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
 
@@ -94,7 +95,7 @@ Fd accept_one(int listener) {
 
 // gdb commands of ours. `goto` & co. move the server and then take a step that does not move: gdb learns by
 // its stop where it is.
-constexpr char kCommands[] = R"(
+constexpr char kCommands[] = R"GDB(
 set confirm off
 define goto
   if $argc == 1
@@ -175,17 +176,45 @@ end
 document bookmarks
 List the bookmarks of the recording.
 end
+python
+import gdb
+
+class BackstepMove(gdb.Command):
+    """As the commands above; in addition gdb looks at which libraries there are at that moment."""
+
+    def __init__(self, name, text, line):
+        self.__doc__ = text
+        self.line = line
+        super().__init__(name, gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("monitor --next " + self.line(argument))
+        for quiet in "maintenance flush register-cache", "maintenance flush dcache", "sharedlibrary":
+            gdb.execute(quiet, False, True)
+        gdb.execute("stepi")
+
+def backstep_last(argument):
+    place = gdb.parse_and_eval("&(" + argument + ")")
+    return "last %d %d" % (int(place), place.dereference().type.sizeof)
+
+BackstepMove("goto", "Go to any moment of the recording:\n"
+             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or the name of a bookmark.",
+             lambda argument: "goto " + argument)
+BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
+BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
+             backstep_last)
+end
 set confirm on
 set tcp connect-timeout 30
 set remotetimeout 100000
-)";
+)GDB";
 
 // Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
 // is faster (and quieter) than to fetch them from the recording through us.
-bool files_are_here(const recording::Recording& recording) {
+bool files_are_here(const recording::Recording& recording, uint64_t process) {
   constexpr off_t kAtMost = 1 << 30;
   std::map<std::string, std::string> files;
-  timeline::LogIndex log(recording.log_path());
+  timeline::LogIndex log(recording, process ? recording::find_process(recording, process) : 1);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {
@@ -291,11 +320,12 @@ int start_gdb(const ReplayOptions& options) {
   int commands = memfd_create("backstep-gdb-commands", 0);
   if (commands < 0 || write(commands, kCommands, sizeof kCommands - 1) != sizeof kCommands - 1)
     throw Error("cannot write commands for gdb: " + errno_text(errno));
-  std::vector<std::string> words{"gdb",  "-q",
-                                 "-ix",  fmt::format("/proc/self/fd/{}", commands),
-                                 "-iex", "set prompt (backstep) ",
-                                 "-iex", files_are_here(recording) ? "set sysroot /" : "set sysroot target:",
-                                 "-ex",  "target extended-remote " + path};
+  std::vector<std::string> words{
+      "gdb",  "-q",
+      "-ix",  fmt::format("/proc/self/fd/{}", commands),
+      "-iex", "set prompt (backstep) ",
+      "-iex", files_are_here(recording, options.process) ? "set sysroot /" : "set sysroot target:",
+      "-ex",  "target extended-remote " + path};
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(

@@ -25,6 +25,7 @@ bool has_moment(EventKind kind) {
     case EventKind::Instr:
     case EventKind::Signal:
     case EventKind::Turn:
+    case EventKind::Shared:
     case EventKind::End:
       return true;
     default:
@@ -37,9 +38,9 @@ bool has_moment(EventKind kind) {
 void LogIndex::scan(const ChunkStart& start,
                     const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const {
   Tick tick = start.chunk.first_tick;
-  uint64_t number = start.chunk.first_event, previous = start.previous;
+  uint64_t number = start.base + start.chunk.first_event, previous = start.previous;
   std::span<const uint8_t> rest = start.chunk.events;
-  while (!rest.empty()) {
+  while (!rest.empty() && number < start.cut) {
     EventHeader header;
     std::memcpy(&header, rest.data(), sizeof header);
     Moment m;
@@ -62,13 +63,37 @@ void LogIndex::scan(const ChunkStart& start,
   }
 }
 
-LogIndex::LogIndex(const std::string& path) : file_(path) {
-  uint64_t previous = 0;
-  bool ended = false;
-  while (auto chunk = file_.next()) {
-    chunks_.push_back({*chunk, previous});
+LogIndex::LogIndex(const recording::Recording& recording, uint64_t process) {
+  std::vector<uint64_t> cuts;
+  for (uint64_t number = process;;) {
+    auto file = std::make_unique<recording::LogFile>(recording.log_path(number));
+    const recording::FileHeader header = file->header();
+    chain_.insert(chain_.begin(), Log{std::move(file)});
+    if (static_cast<recording::Birth>(header.birth) != recording::Birth::Fork || header.parent >= number)
+      break;
+    cuts.insert(cuts.begin(), header.parent_event);
+    number = header.parent;
+  }
+  for (size_t i = 0; i < cuts.size(); i++) {
+    chain_[i].cut = chain_[i].base + cuts[i];
+    chain_[i + 1].base = chain_[i].cut;
+  }
+  for (const Log& log : chain_) read(log);
+}
+
+void LogIndex::read(const Log& log) {
+  recording::LogFile& file = *log.file;
+  uint64_t previous = log.base;
+  bool ended = false, first = true;
+  while (auto chunk = file.next()) {
+    if (log.base + chunk->first_event >= log.cut) break;
+    chunks_.push_back({*chunk, log.base, previous, log.cut});
     scan(chunks_.back(), [&](const Moment& m, std::span<const uint8_t> bytes) {
       events_ = m.event + 1;
+      if (first && log.base && has_moment(m.kind)) {
+        first = false;
+        birth_ = m.position();
+      }
       Event e;
       Tick tick = 0;
       switch (m.kind) {
@@ -124,13 +149,14 @@ LogIndex::LogIndex(const std::string& path) : file_(path) {
     });
   }
   if (!ended)
-    end_text_ = file_.damage() ? *file_.damage() + "; this is the last moment before it"
-                               : "the recorder was ended here, before the program";
+    end_text_ = file.damage() ? *file.damage() + "; this is the last moment before it"
+                              : "the recorder was ended here, before the program";
 }
 
 size_t LogIndex::chunk_of(uint64_t event) const {
-  auto it = std::upper_bound(chunks_.begin(), chunks_.end(), event,
-                             [](uint64_t n, const ChunkStart& c) { return n < c.chunk.first_event; });
+  auto it = std::upper_bound(chunks_.begin(), chunks_.end(), event, [](uint64_t n, const ChunkStart& c) {
+    return n < c.base + c.chunk.first_event;
+  });
   return it == chunks_.begin() ? 0 : static_cast<size_t>(it - chunks_.begin()) - 1;
 }
 

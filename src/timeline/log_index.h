@@ -3,10 +3,12 @@
 #pragma once
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "recording/library.h"
 #include "recording/log_reader.h"
 #include "replay/until.h"
 
@@ -39,7 +41,9 @@ struct Turn {
 
 class LogIndex {
  public:
-  explicit LogIndex(const std::string& path);
+  // Of one process of the recording: its own log, and before it what its parent did until the fork. Events
+  // are numbered through; `own` is the number of its own log's first one.
+  LogIndex(const recording::Recording& recording, uint64_t process);
 
   const std::vector<SignalMoment>& signals() const { return signals_; }
   const std::vector<Turn>& turns() const { return turns_; }  // the first is the start
@@ -57,6 +61,13 @@ class LogIndex {
   const std::vector<File>& files() const { return files_; }
 
   uint64_t events() const { return events_; }
+  uint64_t own() const { return chain_.back().base; }
+  uint64_t image() const {
+    return chain_.front().file->header().process;
+  }  // the log that its program began with
+  int pid() const { return static_cast<int>(chain_.back().file->header().pid); }
+  // Where a forked process begins.
+  std::optional<replayer::Position> birth() const { return birth_; }
   // The moment of event `number`; for one that has no control point, the moment before it.
   std::optional<Moment> at(uint64_t number) const;
   // The first system call from event `from` on (or the last one before it) that `wanted` says yes to.
@@ -69,15 +80,23 @@ class LogIndex {
 
  private:
   struct ChunkStart {
-    recording::Chunk chunk;
+    recording::Chunk chunk;  // its events are numbered as in its log
+    uint64_t base = 0;
     uint64_t previous = 0;
+    uint64_t cut = ~0ull;  // from this event on another log counts
+  };
+  struct Log {
+    std::unique_ptr<recording::LogFile> file;
+    uint64_t base = 0, cut = ~0ull;
   };
   // Moments of one chunk in order; false from `f` ends it.
   void scan(const ChunkStart& start,
             const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
   size_t chunk_of(uint64_t event) const;
+  void read(const Log& log);
 
-  recording::LogFile file_;
+  std::vector<Log> chain_;
+  std::optional<replayer::Position> birth_;
   std::vector<ChunkStart> chunks_;
   std::vector<SignalMoment> signals_;
   std::vector<Turn> turns_{{0, 1}};

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "recording/tree.h"
 
 namespace backstep::timeline {
 namespace {
@@ -27,12 +28,13 @@ constexpr Tick kMinSlice = 1 << 12, kMaxSlice = 1ull << 40;
 
 Timeline::Timeline(const ReplayOptions& options, const recording::Library& library,
                    const recording::Recording& recording)
-    : log_(recording.log_path()) {
+    : log_(recording, options.process ? recording::find_process(recording, options.process) : 1) {
   Worker first = Worker::start(options, library, recording);
   Position at = first.state().at;
   current_ = first.fork();
   checkpoints_.push_back({at, std::move(first), 0, ""});
   now_ = at;
+  if (log_.birth()) go_to(*log_.birth());
 }
 
 Worker& Timeline::divert() {
@@ -393,6 +395,7 @@ Arrival Timeline::step_back(int tid) {
 
 Arrival Timeline::go_to(const Position& target) {
   end_diversion();
+  attention.stop_asked = false;
   Arrival arrival;
   auto checkpoint = nearest_before(target, true);
   if (checkpoint == checkpoints_.end()) checkpoint = checkpoints_.begin();

@@ -153,10 +153,10 @@ class Service {
   void answer_to(Command command, Unpacker& u, Packer& answer) {
     switch (command) {
       case Command::State: {
-        answer.put(replayer_.position()).put(process().current().tid);
+        answer.put(replayer_.position()).put(replayer_.id_of(process().current()));
         answer.put(static_cast<uint32_t>(process().threads().size()));
         for (auto& [name, t] : process().threads()) {
-          ThreadState s{t->tid, name, t->in_call, 0};
+          ThreadState s{replayer_.id_of(*t), name, t->in_call, 0};
           if (t.get() == &process().current()) s.in_call = false;
           if (s.in_call) s.call = t->gpr[RAX];
           answer.put(s);
@@ -232,7 +232,7 @@ class Service {
       case Command::Checksum: {
         uint32_t sum = process().memory_checksum();
         for (auto& [name, t] : process().threads()) {
-          Registers r = registers(t->tid);
+          Registers r = registers(replayer_.id_of(*t));
           sum = hot::crc32c(sum, r.gpr, sizeof r.gpr);
           sum = hot::crc32c(sum, &r.rip, 4 * sizeof(uint64_t));
           for (int i = 0; i < 16; i++) sum = hot::crc32c(sum, r.xsave + 160 + 16 * i, 16);
@@ -265,7 +265,7 @@ class Service {
   guest::Process& process() { return replayer_.process(); }
   guest::Thread& thread(int tid) {
     for (auto& [name, t] : process().threads())
-      if (t->tid == tid) return *t;
+      if (replayer_.id_of(*t) == tid) return *t;
     throw Error("there is no such thread at this moment");
   }
 

@@ -30,6 +30,12 @@ times() {
   n=$(grep -Ec -- "$2" "$T/gdb" || true)
   [ "$n" = "$1" ] || { cat "$T/gdb" >&2; fail "gdb printed '$2' $n times instead of $1"; }
 }
+server=
+end_server_too() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  cleanup
+}
+trap end_server_too EXIT
 # serve NAME: a server for the recording; port in $port. It ends with the case.
 serve() {
   "$BACKSTEP" replay --serve 0 "$T/rec-$1" 2>"$T/serve" &
@@ -43,4 +49,8 @@ serve() {
   fail "no server: $(cat "$T/serve")"
 }
 rsp() { "$PYTHON" "$SRC/tests/cases/rsp.py" "$port" "$@" || fail "rsp $*"; }
-stop_server() { kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; }
+stop_server() {
+  kill "$server" 2>/dev/null || true
+  wait "$server" 2>/dev/null || true
+  server=
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every moment can be named and gone to: control points, events, percents, output, checkpoints, bookmarks.
 source "$(dirname "$0")/lib.bash"
-source "$(dirname "$0")/gdb.bash"
+source "$SRC/tests/cases/gdb.bash"
 compile story <<'C'
 #include <stdio.h>
 int chapter;

@@ -2,7 +2,7 @@
 # A signal stops in front of its delivery, also the ones that came from outside; handlers can be stepped into and back
 # out of; system calls can be caught, both ways.
 source "$(dirname "$0")/lib.bash"
-source "$(dirname "$0")/gdb.bash"
+source "$SRC/tests/cases/gdb.bash"
 compile signals <<'C'
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ int main(void) {
 }
 C
 recorded signals 0
-in_gdb signals 'continue' 'print seen' 'print $_siginfo.si_signo' 'backtrace' 'stepi' 'frame' 'next' 'print seen' \
+in_gdb signals 'handle SIGVTALRM stop print' 'continue' 'print seen' 'print $_siginfo.si_signo' 'backtrace' 'stepi' 'frame' 'next' 'print seen' \
   'reverse-stepi' 'reverse-continue' 'continue' 'continue' 'frame' 'continue' 'print seen' 'continue'
 printed 'Program received signal SIGUSR1'
 printed '^\$1 = 0$'
@@ -35,7 +35,7 @@ printed '^\$2 = 10$'
 printed '#. .* main \(\)'
 printed 'on_usr1 \(s=[0-9]+\)'
 printed 'Program received signal SIGVTALRM'
-printed '#0 .*main \(\) at .*signals.c:17'
+printed '#0 .*main \(\) at .*signals.c:16'
 printed '^\$4 = 11$'
 # Signals that gdb is told to pass over do not stop.
 in_gdb signals 'handle SIGUSR1 nostop noprint pass' 'handle SIGVTALRM nostop noprint' 'break on_usr1' 'continue' 'continue' \
@@ -45,7 +45,7 @@ printed '^\$1 = 1$'
 printed '^\$2 = 0$'
 in_gdb signals 'handle SIGUSR1 SIGVTALRM nostop noprint' 'catch syscall write' 'continue' 'continue' 'continue' 'up 1' \
   'reverse-continue' 'reverse-continue'
-times 2 'call to syscall write'
+times 3 'call to syscall write'
 times 1 'returned from syscall write'
 printed 'No more reverse-execution history'
 ok
