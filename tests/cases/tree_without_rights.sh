@@ -25,4 +25,8 @@ print(os.waitpid(pid, 0)[1])'
 else
   OUTPUT=same TREE_OUTPUT=no record_tree read-only sh -c "chmod 500 '$T'/read-only 2>/dev/null; /bin/echo one; exec echo two"
 fi
+# A umask that would let nobody read the logs, and a limit on file sizes that lets none be written.
+OUTPUT=same record_tree mask bash -c 'umask 777; (echo a); /bin/echo b | cat'
+[ "$(stat -c %a mask/process-*.log | sort -u)" = 600 ] || fail "modes of the logs: $(stat -c %a mask/*.log | sort -u)"
+OUTPUT=same TREE_OUTPUT=no record_tree limit bash -c 'ulimit -f 1; (echo a); /bin/echo b | cat; exit 3'
 ok
