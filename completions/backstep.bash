@@ -21,7 +21,7 @@ _backstep() {
   local options='' takes=''
   case $command in
     record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --check=deep -q --quiet --json -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --last-write --check=deep -q --quiet --json -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
@@ -47,7 +47,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--last-write | record,--follow | *,-p | *,--process)
       return
       ;;
   esac

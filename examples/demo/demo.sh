@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tour of `./run demo`: records a program that crashes, looks at the recording, and replays it three times.
+# The tour of `./run demo`: records a program that crashes, looks at the recording, replays it three times, and
+# travels back in it with gdb, from the crash to the line that is wrong.
 # Needs BACKSTEP, the path of the program. Works in a temporary folder that is removed at the end.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -51,3 +52,18 @@ cmp out.2 out.3
 
 show "cat out.3"
 cat out.3
+
+command -v gdb >/dev/null || { echo "(gdb is not installed: no travelling in time)"; exit 0; }
+say "Why did it crash? gdb shows the crash: a pointer in a list is 0x3039, which is no address."
+echo "# Two steps back the loop is at the item that the pointer came from. Watch it, and let time run backwards:"
+echo "# who wrote it last? (The program is deleted; its symbols come from the recording.)"
+commands=(continue 'print i' reverse-step reverse-step 'print *i' 'watch -location i->next' reverse-continue backtrace
+  'frame function enter' 'print name' when)
+arguments=()
+for command in "${commands[@]}"; do arguments+=(-ex "echo \\n(backstep) $command\\n" -ex "$command"); done
+show "backstep replay"
+"$BACKSTEP" replay -q latest -nx -batch -ex 'set width 0' "${arguments[@]}" 2>&1 |
+  grep -v -e '^Reading ' -e '^warning: File transfers' -e 'from remote target' | tee story
+grep -q 'in enter' story || { echo "demo: gdb did not find the guilty line" >&2; exit 1; }
+
+say "strcpy, called by enter, has written beyond name[24] and over the pointer behind it."

@@ -29,16 +29,24 @@ bool without_gdb(const Args& args) {
 int replay_command(const Args& args) {
   ReplayOptions options;
   std::string check, dir;
-  CommandLine line("replay", "[options] [DIR] [GDB-ARG...]",
-                   "Replays a recording: the same instructions, the same memory, the same output, as often\n"
-                   "as you like. DIR is a name that 'backstep ls' shows, or a path; without it the latest\n"
-                   "recording is replayed. Nothing outside is touched: no file, no network, no clock.\n\n"
-                   "Replay checks itself against the recording at every event. Exit status: 0 if the\n"
-                   "replay was exact, 3 if it diverged or the recording is damaged (a report says where).",
-                   "Examples:\n"
-                   "  backstep replay --autopilot          the latest recording, to its end\n"
-                   "  backstep replay --autopilot sort-2   another one, by name\n"
-                   "  backstep replay --autopilot >out     what the program wrote to its standard output");
+  CommandLine line(
+      "replay", "[options] [DIR] [GDB-ARG...]",
+      "Replays a recording: the same instructions, the same memory, the same output, as often\n"
+      "as you like. DIR is a name that 'backstep ls' shows, or a path; without it the latest\n"
+      "recording is replayed. Nothing outside is touched: no file, no network, no clock.\n\n"
+      "Without --autopilot and --serve, gdb is started at the first instruction of the recording;\n"
+      "it runs forwards and backwards (reverse-continue, reverse-step …). Arguments behind DIR\n"
+      "are gdb's own.\n\n"
+      "Replay checks itself against the recording at every event. Exit status: gdb's, else 0 if\n"
+      "the replay was exact, 3 if it diverged or the recording is damaged (a report says where).",
+      "Examples:\n"
+      "  backstep replay                      gdb on the latest recording\n"
+      "  backstep replay sort-2 -ex continue  gdb, at the end or the crash of another one\n"
+      "  backstep replay --last-write total   … at the last change of a variable\n"
+      "  backstep replay --serve 1234         for another debugger, or an IDE\n"
+      "  backstep replay --autopilot          the latest recording, to its end\n"
+      "  backstep replay --autopilot sort-2   another one, by name\n"
+      "  backstep replay --autopilot >out     what the program wrote to its standard output");
   line.add_flag("-a,--autopilot", options.autopilot,
                 "no debugger: replay to the end, with the program's output\n"
                 "on stdout and stderr");
@@ -47,6 +55,10 @@ int replay_command(const Args& args) {
                   "that 'backstep ps' shows), not the first")
       ->type_name("PID");
   line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
+  line.add_option("--last-write", options.last_write,
+                  "in gdb: go to the end, and from there back to the last change of\n"
+                  "a variable or other expression")
+      ->type_name("EXPR");
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));

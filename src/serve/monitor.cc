@@ -161,8 +161,9 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   if (first == "event") {
     auto n = words.size() > 1 ? number(words[1]) : std::nullopt;
     if (!n) return {"goto event N: N is a number, as 'backstep dump' shows it\n", {}};
-    if (*n >= log.events()) return {fmt::format("the log has events 0 to {}\n", log.events() - 1), {}};
-    auto moment = log.at(*n);
+    const uint64_t count = log.events() - log.own();
+    if (*n >= count) return {fmt::format("the log has events 0 to {}\n", count - 1), {}};
+    auto moment = log.at(log.own() + *n);
     if (!moment) return arrived(timeline_.go_to_start());
     return arrived(timeline_.go_to(moment->position()));
   }

@@ -334,6 +334,8 @@ int start_gdb(const ReplayOptions& options) {
         "and "
         "`monitor help` do more.\\n");
   }
+  if (!options.last_write.empty())
+    words.insert(words.end(), {"-ex", "goto end", "-ex", "last-write " + options.last_write});
   words.insert(words.end(), options.gdb_args.begin(), options.gdb_args.end());
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());

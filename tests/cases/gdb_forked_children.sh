@@ -37,7 +37,7 @@ in_process() {
     { cat "$T/gdb" >&2; fail "gdb ended with $?"; }
 }
 in_process 2 'backtrace' 'continue' 'watch value' 'reverse-continue' 'reverse-continue' 'reverse-continue' 'reverse-continue' \
-  'monitor when' 'reverse-continue'
+  'reverse-continue' 'monitor when'
 printed '#[0-9]+ .* main \(argc=1'
 printed 'received signal SIGSEGV'
 for v in 12 4 2 1; do printed "^New value = $v\$"; done
@@ -47,7 +47,7 @@ in_process 4 'break main' 'continue' 'print argc' 'next' 'next' 'print value' 'c
 printed '^\$1 = 2$'
 printed '^\$2 = 99$'
 printed 'exits with status 7'
-in_process 2 'goto event 1' 'when' 'goto end' 'goto start' 'when'
-printed 'event 1,'
+in_process 2 'goto event 2' 'when' 'goto end' 'goto start' 'when'
+printed '^@[0-9]+:0x[0-9a-f]+, event 2,'
 printed '@0:0x'
 ok

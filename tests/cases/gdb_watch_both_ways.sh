@@ -67,4 +67,30 @@ in_gdb changes 'break main' 'continue' 'delete' 'rwatch heap' 'continue' 'contin
 times 4 '^Value = '
 printed '^Hardware access \(read/write\) watchpoint'
 printed '^New value = 3$'
+# Against an oracle: single steps over a stretch of the program, looking at the bytes after each.
+serve changes
+"$PYTHON" - "$SRC/tests/cases" "$port" "$(nm changes | awk '$3 == "main" { print $1 }')" \
+  "$(nm changes | awk '$3 == "global" { print $1 }')" "$(nm changes | awk '$3 == "buffer" { print $1 }')" <<'PY'
+import re, sys
+sys.path.insert(0, sys.argv[1])
+import rsp
+s = rsp.Session(int(sys.argv[2]))
+base = 0x10000000  # where a PIE is loaded (src/engine/layout.h)
+main, variable, buffer = (base + int(a, 16) for a in sys.argv[3:6])
+s.ask("Z0,%x,1" % main)
+s.ask("vCont;c")
+s.ask("z0,%x,1" % main)
+first = int(s.when()[1:].split(":")[0])
+rsp.watches(s, variable, 4, first, first + 300)
+s.goto("@%d" % first)
+assert s.ask("QCatchSyscalls:1;0") == "OK"
+assert "syscall_entry:0" in s.ask("vCont;c")
+assert s.ask("QCatchSyscalls:0") == "OK"
+read = int(s.when()[1:].split(":")[0])
+rsp.watches(s, buffer, 16, read - 5, read + 60)
+s.goto("@%d" % first)
+stack = int.from_bytes(bytes.fromhex(s.ask("p7")), "little")
+rsp.watches(s, stack - 64, 8, first, first + 60)
+PY
+stop_server
 ok

@@ -147,6 +147,37 @@ def breaks(s, address, limit):
     assert s.ask("z0,%x,1" % address) == "OK"
 
 
+def watches(s, address, length, first, last):
+    """Watchpoint hits between two places, both ways, against what single steps and looking at the bytes find."""
+    s.goto("@%d" % first)
+    look = lambda: s.ask("m%x,%x" % (address, length))
+    value, before = look(), s.when()
+    changes = []
+    while True:
+        s.ask("vCont;s")
+        here, now = s.when(), look()
+        if now != value:
+            changes.append((before, here))
+        value, before = now, here
+        if int(here[1:].split(":")[0]) >= last:
+            break
+    end = here
+    print("%d changes" % len(changes))
+    assert changes, "nothing changes there"
+    s.goto("@%d" % first)
+    assert s.ask("Z2,%x,%x" % (address, length)) == "OK"
+    for _, after in changes:
+        reply = s.ask("vCont;c")
+        assert "watch:%x;" % address in reply, reply
+        assert s.when() == after, "watch stops at %s, the change is at %s" % (s.when(), after)
+    s.goto(end)
+    for place, _ in reversed(changes):
+        reply = s.ask("bc")
+        assert "watch:%x;" % address in reply, reply
+        assert s.when() == place, "backwards at %s, the change is at %s" % (s.when(), place)
+    assert s.ask("z2,%x,%x" % (address, length)) == "OK"
+
+
 if __name__ == "__main__":
     session = Session(int(sys.argv[1]))
     what, *arguments = sys.argv[2:]
