@@ -412,8 +412,9 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   return fail(result);
 }
 
-// The rights to write the recording may have been lost with the old program (a server that becomes somebody else), or
-// the sight of it (chroot). The program has been promised that its execve succeeds: it runs, only unrecorded.
+// The rights to write the recording may have been lost with the old program (a server that becomes somebody
+// else), or the sight of it (chroot). The program has been promised that its execve succeeds: it runs, only
+// unrecorded.
 void run_unrecorded(Succession& s, const std::string& why) {
   if (s.leader && !s.options.quiet)
     fmt::print(stderr, "backstep: {} runs unrecorded from here on: {}\n", s.path, why);

@@ -108,8 +108,7 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   // In one piece: a recorder that is killed leaves no header or a whole one.
   std::array<std::byte, kPage> page{};
   std::memcpy(page.data(), &header, sizeof header);
-  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size()))
-    fail(errno_text(errno));
+  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) fail(errno_text(errno));
   file_size_ = kPage;
   if (!open_chunk(0)) fail(stopped_);
 }
