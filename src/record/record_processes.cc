@@ -388,7 +388,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     manifest_.end =
         recording::Manifest::End{EndKind::Exec,  follow ? status : 0, monotonic_ns() - started_ns_,
                                  context().tick, log.events,          std::nullopt};
-    save_manifest();
+    // The logs of most forked children end here at once, and say so themselves.
+    if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
   if (!vfork_)
     for (auto& [key, object] : objects_) object->release_all();

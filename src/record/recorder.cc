@@ -503,7 +503,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
 
 void Recorder::save_manifest() {
   try {
-    manifest_.save(recording_.manifest_path(origin_.process));
+    manifest_.save(recording_.manifest_path(origin_.process), origin_.process != 1);
   } catch (const Error& e) {
     say(e.what());
   }
