@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "guest/buffers.h"
+#include "record/proc_files.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -549,7 +550,7 @@ std::optional<std::string> Recorder::proc_text(const std::string& path) {
   auto file = own_proc_file(path);
   if (!file) return std::nullopt;
   std::string text;
-  if (*file == "maps") return process_.map.proc_maps();
+  if (auto shown = proc_file(*file, process_)) return shown;
   if (*file == "cmdline") {
     for (const std::string& a : start_.argv) text += a + '\0';
     return text;

@@ -40,4 +40,14 @@ same expected replayed "other output in the replay"
 # Closed descriptors at the start stay closed.
 expect 0 bash -c "\"$BACKSTEP\" record -q -o '$T/rec3' -- \"$PYTHON\" -S -c 'import os; print(sorted(map(int, os.listdir(\"/proc/self/fd\"))))' <&-"
 grep -q '1, 2' out || { cat out; fail "descriptors"; }
+# Of /proc/self only what is the program's: no handlers, threads or mappings of ours.
+expect 0 "$BACKSTEP" record -q -o "$T/rec4" cat /proc/self/status
+grep -Eqx 'SigCgt:.0{16}' out && grep -Eqx 'Threads:.1' out || { cat out; fail "status shows our handlers or threads"; }
+[ "$(awk '/^VmSize/ {print $2}' out)" -lt 100000 ] || { cat out; fail "status shows our address space"; }
+expect 0 "$BACKSTEP" replay --autopilot "$T/rec4"
+expect 0 "$BACKSTEP" record -q -o "$T/rec5" cat /proc/self/smaps
+! grep -q backstep out || fail "smaps shows our mappings"
+grep -Eq '^[0-9a-f]+-[0-9a-f]+ r-xp .*/cat$' out || { cat out; fail "smaps does not show the program"; }
+expect 0 "$BACKSTEP" record -q -o "$T/rec6" cat /proc/self/stat
+[ "$(awk '{print $20}' out)" = 1 ] || { cat out; fail "stat shows our threads"; }
 ok
