@@ -43,7 +43,7 @@ variations=("" --engine-cache=64K --engine-cache=1M --engine-max-block=1 --engin
   --engine-counter=memory --engine-check-ticks
   "--engine-cache=64K --engine-max-block=2 --engine-no-links --engine-counter=memory --engine-check-ticks")
 # Cases that record and replay through lib.bash and so take RECORD_OPTIONS and REPLAY_OPTIONS.
-mapfile -t names < <(grep -lE '^ *(.* )?(record_replay|program|same_program) ' "$SRC"/tests/cases/*.sh)
+mapfile -t names < <(grep -lE '^ *(.* )?(record_replay|record_tree|program|same_program) ' "$SRC"/tests/cases/*.sh)
 
 case_round() {
   local name=${names[$((RANDOM % ${#names[@]}))]}

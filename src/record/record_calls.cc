@@ -203,7 +203,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_mmap:
       return do_mmap(args);
     case SYS_munmap:
-      return logged(process_.sys_munmap(args[0], args[1]));
+      result = process_.sys_munmap(args[0], args[1]);
+      if (!objects_.empty() && !vfork_) drop_unmapped();
+      return logged(result);
     case SYS_mprotect:
     case SYS_pkey_mprotect:
       if (nr == SYS_pkey_mprotect && static_cast<int>(args[3]) != -1) return logged(-EINVAL);

@@ -110,7 +110,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
                     nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
   if (result == 0) {
-    become_child(number, event);
+    become_child(number, event, flags & CLONE_FILES);
     set_real_mask();
     log_call(row, nr, args, 0, false);
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
@@ -133,9 +133,10 @@ void Recorder::hold_signals() {
 }
 
 // In the child: from here on everything goes into a log of its own. number 0: it is not recorded.
-void Recorder::become_child(uint64_t number, uint64_t parent_event) {
+void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_files) {
   end_threads();
-  log_.abandon();
+  log_.abandon(shares_files);
+  shares_files_ |= shares_files;
   leader_ = false;
   HotState& s = bs_record;
   s.our_fds[0] = -1;
@@ -330,7 +331,12 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     return fail(-e.err);
   }
 
-  const bool follow = !detached_ && log_.active() && follows(*path);
+  // After chroot neither the recording nor we ourselves may be in sight: then the program runs unrecorded.
+  auto in_sight = [](const std::string& file) {
+    return faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0;
+  };
+  const bool follow = !detached_ && log_.active() && follows(*path) && in_sight(recording_.dir()) &&
+                      in_sight("/proc/self/exe");
   std::vector<std::string> environment = next.env;
   int message = -1;
   std::string program = *path;
@@ -382,7 +388,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     manifest_.end =
         recording::Manifest::End{EndKind::Exec,  follow ? status : 0, monotonic_ns() - started_ns_,
                                  context().tick, log.events,          std::nullopt};
-    save_manifest();
+    // The logs of most forked children end here at once, and say so themselves.
+    if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
   if (!vfork_)
     for (auto& [key, object] : objects_) object->release_all();
@@ -406,6 +413,22 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   return fail(result);
 }
 
+// The rights to write the recording may have been lost with the old program (a server that becomes somebody
+// else), or the sight of it (chroot). The program has been promised that its execve succeeds: it runs, only
+// unrecorded.
+void run_unrecorded(Succession& s, const std::string& why) {
+  if (s.leader && !s.options.quiet)
+    fmt::print(stderr, "backstep: {} runs unrecorded from here on: {}\n", s.path, why);
+  if (s.stderr_fd >= 0) set_close_on_exec(s.stderr_fd, true);
+  if (s.program_fd >= 0) set_close_on_exec(s.program_fd, true);
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
+  auto argv = pointers(s.options.command), envp = pointers(s.env);
+  ::execve(s.path.c_str(), argv.data(), envp.data());
+  _exit(126);
+}
+
 }  // namespace backstep::recorder
 
 namespace backstep {
@@ -417,9 +440,14 @@ bool is_succession() {
 int succeed() {
   const int fd = std::atoi(getenv(recorder::kSuccessionVariable));
   recorder::Succession s = recorder::Succession::load(fd);
-  recording::Library library(s.library);
-  auto* recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
-  recorder->load();
+  recorder::Recorder* recorder = nullptr;
+  try {
+    recording::Library library(s.library);
+    recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
+    recorder->load();
+  } catch (const std::exception& e) {
+    recorder::run_unrecorded(s, e.what());
+  }
   recorder->run();
 }
 

@@ -117,6 +117,7 @@ int64_t Recorder::do_shmdt(const uint64_t args[6]) {
   int64_t result = -EINVAL;
   if (r && r->start == args[0] && r->name.starts_with("/SYSV"))
     result = process_.sys_munmap(r->start, r->end - r->start);
+  if (!vfork_) drop_unmapped();
   log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
   return result;
 }
@@ -159,6 +160,16 @@ void Recorder::check_shared(uint64_t start, uint64_t end) {
   if (!bs_record.sharing) return;
   for (auto& [key, object] : objects_)
     if (!object->alone()) protect_shared(*object, start, end);
+}
+
+// Objects that the guest has no mapping of any more: ours must not keep them alive (or unsealed).
+void Recorder::drop_unmapped() {
+  std::erase_if(objects_, [&](auto& entry) {
+    bool mapped = false;
+    process_.map.for_each([&](const Region& r) { mapped |= shared_object(r) == entry.second.get(); });
+    if (!mapped) entry.second->detach();
+    return !mapped;
+  });
 }
 
 // Makes the guest the owner of the page at `addr`. `in_call`: for the system call under way, else for the

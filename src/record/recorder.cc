@@ -499,11 +499,12 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
 
 void Recorder::save_manifest() {
   try {
-    manifest_.save(recording_.manifest_path(origin_.process));
+    manifest_.save(recording_.manifest_path(origin_.process), origin_.process != 1);
   } catch (const Error& e) {
     say(e.what());
   }

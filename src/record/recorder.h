@@ -113,7 +113,7 @@ class Recorder final : public guest::Placer {
   int64_t do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags);
   static void live_as_vfork_child(void* recorder);
   void hold_signals();
-  void become_child(uint64_t number, uint64_t parent_event);
+  void become_child(uint64_t number, uint64_t parent_event, bool shares_files);
   int64_t do_exec(uint64_t nr, const uint64_t args[6]);
   bool follows(const std::string& path) const;
   bool is_own_exe(const std::string& path) const;
@@ -129,6 +129,7 @@ class Recorder final : public guest::Placer {
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
   void set_page_rights(SharedObject& object, uint64_t page, bool access);
   void check_shared(uint64_t start, uint64_t end);
+  void drop_unmapped();
   bool own_page(uint64_t addr, bool in_call);
   void own_range(uint64_t addr, uint64_t size);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -172,6 +173,7 @@ class Recorder final : public guest::Placer {
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                           // our copy of it; -1: it was closed
   bool detached_ = false;                                     // a forked child: runs on, unrecorded
+  bool shares_files_ = false;                                 // descriptors are those of another process, too
   bool leader_ = true;                  // the process that `record` was started for: it says the last word
   std::unique_ptr<Succession> before_;  // what execve left us
   bool vfork_ = false;                  // we are the child of a vfork, in our parent's memory

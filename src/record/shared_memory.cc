@@ -39,13 +39,23 @@ bool is_gone(uint32_t pid) {
   return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
+// The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.
+bool allocate(int control, uint64_t bytes) {
+  const uint64_t size = sizeof(SharedHeader) + (bytes / kPage + 1) * sizeof(SharedPage);
+  if (int err = posix_fallocate(control, 0, static_cast<off_t>(size)); err) {
+    errno = err;
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias)
     : path_(control_path) {
   Fd control(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
-  if (control && ftruncate(control.get(), kControlSize) == 0)
+  if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
     p = mmap(nullptr, kControlSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
   if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path_, errno_text(errno)));
   header_ = static_cast<SharedHeader*>(p);
@@ -86,6 +96,11 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   bytes = (bytes + kPage - 1) & ~(kPage - 1);
   if (bytes <= bytes_) return;
   if (bytes / kPage > kMostPages) throw Error("a shared mapping of more than 64 GB is not supported");
+  if (bytes_) {
+    Fd control(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    if (control && !allocate(control.get(), bytes))
+      throw Error(fmt::format("cannot make {} larger: {}", path_, errno_text(errno)));
+  }
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) throw Error("cannot map a shared file a second time: " + errno_text(errno));

@@ -35,4 +35,6 @@ struct Succession {
   static Succession load(int fd);
 };
 
+[[noreturn]] void run_unrecorded(Succession& s, const std::string& why);
+
 }  // namespace backstep::recorder

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,6 +89,12 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
+  fchmod(fd_, 0600);  // whatever the program's umask is: we want to read it
+  // What could not be begun is not left behind as a damaged log.
+  auto fail = [&](const std::string& why) {
+    unlink(path.c_str());
+    throw Error(fmt::format("cannot write to the log {}: {}", path, why));
+  };
   FileHeader header{};
   std::memcpy(header.magic, kLogMagic, sizeof header.magic);
   header.version = kLogVersion;
@@ -101,10 +108,9 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   // In one piece: a recorder that is killed leaves no header or a whole one.
   std::array<std::byte, kPage> page{};
   std::memcpy(page.data(), &header, sizeof header);
-  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size()))
-    throw Error(fmt::format("cannot write to the log {}: {}", path, errno_text(errno)));
+  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) fail(errno_text(errno));
   file_size_ = kPage;
-  if (!open_chunk(0)) throw Error(fmt::format("cannot write to the log {}: {}", path, stopped_));
+  if (!open_chunk(0)) fail(stopped_);
 }
 
 LogWriter::~LogWriter() {
@@ -221,10 +227,10 @@ void LogWriter::end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t
   close_chunk();
 }
 
-void LogWriter::abandon() {
+void LogWriter::abandon(bool keep_open) {
   if (appender_.chunk) munmap(appender_.chunk, appender_.chunk->capacity);
   appender_.chunk = nullptr;
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 && !keep_open) close(fd_);
   fd_ = -1;
 }
 

@@ -76,7 +76,8 @@ class LogWriter {
   // Ends the recording early (Stopped), for `reason`; the program runs on.
   void stop(const std::string& reason);
   // This process does not go on with this log (fork child): forget the mapping without touching the file.
-  void abandon();
+  // keep_open: its descriptor is the parent's, too (CLONE_FILES).
+  void abandon(bool keep_open = false);
   // … but with this one; ticks go on. Throws Error.
   void open(const std::string& path, const Origin& origin);
   int fd() const { return fd_; }

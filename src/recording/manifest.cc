@@ -180,10 +180,10 @@ Manifest Manifest::load(const std::string& path) {
   }
 }
 
-void Manifest::save(const std::string& path) const {
+void Manifest::save(const std::string& path, bool in_place) const {
   std::string text = to_json(*this).dump(2) + "\n";
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", path, getpid());
+  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC) | O_CLOEXEC, 0600));
   bool good = static_cast<bool>(fd);
   for (size_t done = 0; good && done < text.size();) {
     ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
@@ -191,9 +191,11 @@ void Manifest::save(const std::string& path) const {
     good = n > 0;
     if (good) done += static_cast<size_t>(n);
   }
-  if (!good || rename(temporary.c_str(), path.c_str()) != 0) {
+  good = good && (in_place ? ftruncate(fd.get(), static_cast<off_t>(text.size()))
+                           : rename(temporary.c_str(), path.c_str())) == 0;
+  if (!good) {
     int err = errno;
-    unlink(temporary.c_str());
+    if (!in_place) unlink(temporary.c_str());
     throw Error(fmt::format("cannot write {}: {}", path, errno_text(err)));
   }
 }

@@ -58,8 +58,9 @@ struct Manifest {
 
   // Throws Error: missing, not JSON, incomplete, or of a newer version.
   static Manifest load(const std::string& path);
-  // Replaces the file in one step: a reader sees the old or the new one.
-  void save(const std::string& path) const;
+  // Replaces the file in one step: a reader sees the old or the new one. `in_place`: without that, for a
+  // fraction of the cost (new files are what short processes pay for).
+  void save(const std::string& path, bool in_place = false) const;
 };
 
 // All that can be said before the program starts: argv as given, the environment, directory, user, machine

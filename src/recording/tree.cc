@@ -46,6 +46,7 @@ std::vector<ProcessInfo> list_processes(const Recording& recording) {
       info.parent = header.parent;
       info.parent_event = header.parent_event;
       info.pid = header.pid;
+      info.damaged = header.process != number;
     } catch (const Error&) {
       info.damaged = true;
     }

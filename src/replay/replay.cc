@@ -29,7 +29,7 @@ int replay(const ReplayOptions& options) {
     setitimer(ITIMER_REAL, &off, nullptr);
     fmt::print(stderr, "\r\033[K");
   }
-  bool exact = outcome.complete || !outcome.damaged;
+  bool exact = !outcome.damaged;
   if (options.json) {
     nlohmann::json j{{"exact", exact},
                      {"complete", outcome.complete},
@@ -45,7 +45,7 @@ int replay(const ReplayOptions& options) {
     fmt::print(
         stderr,
         "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n", why);
-  } else if (!outcome.complete) {
+  } else if (!outcome.incomplete.empty()) {
     fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events,
                outcome.ticks);
   }

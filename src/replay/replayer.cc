@@ -116,6 +116,10 @@ void Replayer::choose_logs() {
 
 void Replayer::open_log(uint64_t process) {
   log_ = std::make_unique<recording::LogFile>(recording_.log_path(process));
+  if (log_->header().process != process)
+    throw Error(fmt::format("the recording is damaged: {} is the log of process {}",
+                            recording_.log_path(process), log_->header().process),
+                kExitDivergence);
   HotState& s = bs_replay;
   s.p = s.end = nullptr;
   s.event = 0;
@@ -708,6 +712,8 @@ void Replayer::end(const Event& e) {
   o.complete = true;
   o.kind = e.end;
   o.status = e.result;
+  o.damaged = log_->damage().has_value();
+  if (o.damaged) o.incomplete = *log_->damage() + "; all of its events have been replayed";
   outcome_ = o;
 }
 

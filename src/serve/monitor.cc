@@ -129,8 +129,10 @@ std::string Monitor::where() const {
                                                          static_cast<double>(timeline_.log().last().tick)
                                                    : 0;
   const uint64_t own = timeline_.log().own();
+  const bool in_own =
+      own == 0 || now.event > own;  // in front of the fork's event, the parent has yet to make it
   return fmt::format("{}, event {}{}, {:.1f} % of the run", point_text(now.tick, now.pc),
-                     now.event >= own ? now.event - own : now.event, now.event >= own ? "" : " of the parent",
+                     in_own ? now.event - own : now.event, in_own ? "" : " of the parent",
                      std::min(share, 100.0));
 }
 

@@ -76,7 +76,7 @@ def remove(log, number):
 
 
 def places(log, count):
-    spans = [(0, 16)] + [(at, at + 40) for at, _ in chunks(log)] + [(at + CHUNK, at + CHUNK + n) for at, n in chunks(log)]
+    spans = [(0, HEADER)] + [(at, at + 40) for at, _ in chunks(log)] + [(at + CHUNK, at + CHUNK + n) for at, n in chunks(log)]
     total = sum(end - start for start, end in spans)
     result = set()
     for i in range(count):

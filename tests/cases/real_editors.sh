@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# vim (the small build: the big one wants a thread for its timeouts) and less under a pseudo-terminal: typed at, they do what they do natively, and the recording replays.
+# vim (the small build, and the big one, which starts a thread for the time limits of its searches) and less under a
+# pseudo-terminal: typed at, they do what they do natively, and the recording replays.
 source "$(dirname "$0")/lib.bash"
-need vim.tiny less
+need vim.tiny vim.basic less
 seq 1 500 >numbers
 cat >typist.py <<'PY'
 # typist.py KEYS COMMAND...: runs the command on a terminal of 80x24, types the keys one by one, waits for the end.
@@ -41,6 +42,15 @@ expect 0 "$PYTHON" typist.py 'ihello \x1b:wq\r' "$BACKSTEP" record -q -o "$T/vim
 [ "$(head -n 1 edited)" = "hello 1" ] || { head -n 3 edited; fail "vim did not write the file"; }
 replay vim.rec edited  # its status line
 [ "$(head -n 1 edited)" = "hello 1" ] || fail "the replay touched the file"
+cp numbers edited
+expect 0 "$PYTHON" typist.py ':syntax on\r:set hlsearch\r/33\rn:%s/77/seven/g\rihello \x1b:wq\r' \
+  "$BACKSTEP" record -q -o "$T/big.rec" vim.basic -i NONE -n edited
+! grep -aq E1286 out || fail "vim could not start its thread"
+grep -q '^hello ' edited || fail "vim did not write the file"
+grep -qx seven edited || fail "vim did not replace"
+"$BACKSTEP" dump -k clone big.rec >clones
+grep -q CLONE_THREAD clones || fail "this vim starts no thread: the case is of no use"
+replay big.rec edited
 expect 0 "$PYTHON" typist.py '  /333\rq' "$BACKSTEP" record -q -o "$T/less.rec" less numbers
 grep -aq 333 out || fail "less did not find the line"
 replay less.rec 333

@@ -20,6 +20,7 @@ def main():
     backstep, recording, times, *rest = sys.argv[1:]
     expected = rest[rest.index("--output") + 1] if "--output" in rest else None
     incomplete = "--incomplete" in rest
+    options = os.environ.get("REPLAY_OPTIONS", "").split()
     listing = subprocess.run([backstep, "ps", "--json", recording], stdout=subprocess.PIPE)
     if listing.returncode:
         sys.exit(f"ps ended with {listing.returncode}")
@@ -38,7 +39,7 @@ def main():
         what = f"process {p['number']} (pid {p['pid']}, {p['born']}, {' '.join(p['argv'])[:60]})"
         outputs = set()
         for i in range(int(times)):
-            r = subprocess.run([backstep, "replay", "--autopilot", "--json", "-p", str(argument(p)), recording],
+            r = subprocess.run([backstep, "replay", "--autopilot", "--json", "-p", str(argument(p)), *options, recording],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
             words = r.stderr.decode(errors="replace")
             # Killed before there was anything to replay: said so, with status 3.

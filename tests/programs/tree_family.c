@@ -130,6 +130,19 @@ int main(void) {
   CHECK(pid > 0 && set == 0 && in_parent == pid);
   CHECK(waitpid(pid, &status, __WALL) == pid && WEXITSTATUS(status) == 10);
 
+  // One that shares the table of descriptors: each closes and opens for both.
+  for (int i = 0; i < 3; i++) {
+    pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+      for (int k = 0; k < 100; k++) getppid();
+      dup2(open("/dev/null", O_WRONLY), 60 + i);
+      _exit(3);
+    }
+    for (int k = 0; k < 2000; k++) getppid();
+    CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 3);
+    CHECK(dprintf(60 + i, "opened by a child\n") == 18);
+  }
+
   // Memory is copied, files are shared.
   static int number = 1;
   int fd = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# More programs with children and threads: ffmpeg, tmux, gdb (which is told that it cannot trace), node, multiprocessing.
+source "$(dirname "$0")/../cases/lib.bash"
+need ffmpeg tmux gdb node
+record_tree ffmpeg ffmpeg -y -nostdin -loglevel error -f lavfi -i testsrc=duration=1:size=160x120:rate=10 \
+  -threads 2 -c:v mpeg4 out.mp4
+cat >tmux.sh <<'SH'
+export TMUX_TMPDIR=$PWD TERM=xterm
+unset TMUX
+tmux -f /dev/null new-session -d -s t -x 80 -y 24 'bash --norc'
+tmux send-keys -t t 'echo hello-$((40+2))' Enter
+tmux split-window -t t 'bash --norc -c "seq 5; sleep 0.3"'
+for ((i = 0; i < 100; i++)); do tmux capture-pane -p -t t.0 | grep -qx hello-42 && break; sleep 0.1; done
+tmux capture-pane -p -t t.0 | grep -x hello-42
+tmux kill-server
+SH
+TREE_OPTIONS=--incomplete record_tree tmux bash "$T/tmux.sh"
+grep -q hello-42 tmux.out || fail "nothing in tmux"
+NATIVE=no record_tree gdb gdb -q -nx -batch -ex 'break main' -ex run -ex 'info functions main' "$P/hello"
+grep -q 'not permitted' gdb.err || fail "gdb was not told that it cannot trace"
+cat >pool.py <<'PY'
+import multiprocessing
+def square(n):
+    return n * n
+if __name__ == "__main__":
+    for method in "fork", "spawn", "forkserver":
+        context = multiprocessing.get_context(method)
+        with context.Pool(2) as pool:
+            print(method, pool.map(square, range(50)))
+        queue, lock, value = context.Queue(), context.Lock(), context.Value("i", 0)
+        p = context.Process(target=queue.put, args=({"a": 1},))
+        p.start()
+        print(queue.get())
+        p.join()
+PY
+OUTPUT=same TREE_OPTIONS=--incomplete record_tree pool "$PYTHON" "$T/pool.py"
+OUTPUT=same record_tree node node -e '
+const cp = require("child_process");
+console.log(cp.execSync("echo sync").toString().trim());
+cp.exec("echo async; exit 3", (e, out) => { console.log(out.trim(), e.code);
+  const c = cp.fork("-e", [], { execArgv: ["-e", "process.on(\"message\", m => { process.send(m + 1); process.disconnect(); })"] });
+  c.on("message", m => console.log("forked", m)); c.send(41); });'
+ok
