@@ -17,6 +17,7 @@
 
 #include "engine/context.h"
 #include "engine/layout.h"
+#include "isa/decode.h"
 
 namespace backstep::engine {
 
@@ -34,14 +35,14 @@ struct Block {
 };
 static_assert(sizeof(Block) == 32);
 
-enum class ExitKind : uint8_t { Branch, HostOp, TickStop };
+enum class ExitKind : uint8_t { Branch, HostOp, TickStop, Watch };
 
 struct Exit {
   Address target;  // Branch, TickStop: where to go on; HostOp: address of the instruction
   uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
   ExitKind kind;
-  uint8_t length;  // HostOp: length of the instruction
-  uint16_t pad;
+  uint8_t length;  // HostOp, Watch: length of the instruction
+  uint16_t size;   // Watch: bytes that it writes at most
 };
 static_assert(sizeof(Exit) == 16);
 
@@ -120,6 +121,12 @@ struct Break {
 };
 inline constexpr uint32_t kMaxBreaks = 1024;
 
+struct DataRange {
+  Address start, end;
+};
+// The longest operand: one that starts less than this before watched bytes may reach them.
+inline constexpr uint64_t kWatchReach = 64;
+
 struct Statistics {
   uint64_t blocks, instructions, exits, misses, flushes, invalidated, wide_sites;
 };
@@ -154,6 +161,11 @@ struct Cache {
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
+  // Store checks in translated code: are these bytes about to be written to?
+  bool watch;     // new code gets them …
+  bool stepping;  // … but not the instruction that is being stepped
+  uint32_t data_range_count;
+  const DataRange* data_ranges;
 };
 extern Cache bs_cache;
 
@@ -191,6 +203,10 @@ const Break* break_at(uint32_t cache);                         // null: none
 void patch_breaks(Address start, Address end);                 // code was translated
 void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
 bool data_watched(Address page);
+// --- watch_hot.cc ---
+struct Emitter;
+void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
+bool watch_matches();  // does the address that a store check found lie near a watched range?
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);
 // The tick check whose load is at a cache address; null: none.

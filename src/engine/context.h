@@ -60,7 +60,12 @@ struct alignas(64) Context {
   uint64_t
       stop_request;  // 0x140 1: leave the guest at the next instruction boundary; 2: after one instruction
   uint64_t branch_site;  // 0x148 cache address of the indirect branch that misses in the wide table, or 0
-  uint64_t pad[46];      // to 0x2c0
+  uint64_t watch_rax;    // 0x150 store checks (watch_hot.cc): spilled while they compute
+  uint64_t watch_flags;
+  uint64_t watch_low;  // addresses in [watch_low, watch_low + watch_span) want a closer look
+  uint64_t watch_span;
+  uint64_t watch_address;                       // the one that did, relative to watch_low
+  uint64_t pad[41];                             // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
   uint64_t rest[431];                           // 0x1280
   // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a tick check borrows.

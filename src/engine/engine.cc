@@ -199,7 +199,9 @@ std::optional<Stop> Engine::step() {
   Context& ctx = context();
   std::optional<Stop> stop;
   transient_ = ctx.rip;
+  bs_cache.stepping = true;
   uint32_t address = address_of_rip(stop);
+  bs_cache.stepping = false;
   if (stop) return stop;
   ctx.stop_request = 2;
   Reason reason = enter(address);
@@ -236,6 +238,7 @@ std::optional<Stop> Engine::after_exit(Reason reason) {
     case Reason::HostOp: {
       const Exit& exit = kExits[ctx.exit];
       ctx.rip = exit.target;
+      if (exit.kind == ExitKind::Watch) return Stop{Stop::Watched, {}, {}};
       isa::Insn insn;
       if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
       return Stop{Stop::HostOp, insn, {}};
@@ -361,6 +364,12 @@ void Engine::forget(Address start, Address end) {
 
 void Engine::prepare_write(Address start, Address end) {
   if (bs_cache.watched_pages) unwatch(start, end);
+}
+
+void Engine::set_watch(bool watch) {
+  if (bs_cache.watch == watch) return;
+  bs_cache.watch = watch;
+  flush();
 }
 
 void Engine::set_check(bool check) {

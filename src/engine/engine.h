@@ -20,9 +20,10 @@ struct Stop {
     TickStop,  // tick == limit (or beyond, when it was set too late); rip is the next instruction
     Fault,     // the guest's instruction at rip raised `fault`; registers are as before it
     BadFetch,  // nothing executable at rip
-    Signal,  // hooks.signal_hot asked for it. fault.exact: at an instruction boundary; else only the tick is
-             // exact
-    Break,   // a breakpoint is at rip; its instruction has not been executed
+    Signal,   // hooks.signal_hot asked for it. fault.exact: at an instruction boundary; else only the tick is
+              // exact
+    Break,    // a breakpoint is at rip; its instruction has not been executed
+    Watched,  // the instruction at rip, not executed yet, may write to watched bytes
   } kind;
   isa::Insn insn;
   FaultInfo fault{};
@@ -46,6 +47,9 @@ class Engine {
 
   // Switches tick checking (Context::limit) on or off; rebuilds the cache.
   void set_check(bool check);
+
+  // Switches store checks (Cache::data_ranges) on or off; rebuilds the cache.
+  void set_watch(bool watch);
 
   // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
   void keep_jumps() { bs_cache.keep_jumps = true; }

@@ -295,6 +295,7 @@ extern "C" uint64_t bs_hot_hostop() {
   Context& ctx = context();
   const Exit& exit = kExits[ctx.exit];
   ctx.rip = exit.target;
+  if (exit.kind == ExitKind::Watch) return exit.patch && !watch_matches() ? exit.patch : 0;
   if (exit.length == 0) return 0;
   isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);
   return bs_hooks.host_op_hot(ctx, in) ? exit.patch : 0;

@@ -224,6 +224,7 @@ void Recorder::react(const engine::Stop& stop) {
       deliver_pending(0, 0);
       break;
     case engine::Stop::Break:
+    case engine::Stop::Watched:
     case engine::Stop::TickStop:
       end_budget();
       break;

@@ -136,7 +136,8 @@ void Replayer::advance(const Until& until, bool stepping) {
 
   std::optional<engine::Stop> stop;
   watch_.arm();
-  if (stepping || engine::find_break(ctx.rip)) {
+  const bool step = stepping || engine::find_break(ctx.rip);
+  if (step) {
     ctx.limit = ctx.tick + 1;
     stop = process_.engine().step();
   } else {
@@ -147,12 +148,23 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_.disarm();
   for (Address pc : ours)
     if (pc) engine::remove_break(pc);
+  if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
+    compare_watched(std::nullopt);
   if (!stop) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:
     case engine::Stop::Break:
     case engine::Stop::Signal:
       return;
+    case engine::Stop::Watched: {
+      before_ = position();
+      ctx.limit = ctx.tick + 1;
+      auto inner = process_.engine().step();
+      ctx.limit = ~0ull;
+      if (inner && inner->kind != engine::Stop::TickStop) return with_memory_open([&] { react(*inner); });
+      compare_watched(std::nullopt);
+      return;
+    }
     case engine::Stop::Syscall:
       before_ = {ctx.tick, event_base_ + bs_replay.event, ctx.rip - 2};
       if (diverted_) return diverted_syscall();

@@ -302,6 +302,7 @@ void Replayer::react(const engine::Stop& stop) {
       break;
     case engine::Stop::Signal:
     case engine::Stop::Break:
+    case engine::Stop::Watched:
     case engine::Stop::TickStop:
       break;
   }

@@ -1,7 +1,7 @@
-// Data breakpoints. Pages with watched bytes are write-protected (or closed altogether, for reads) while
-// guest code runs; a fault there is answered by opening the pages, executing the one instruction, and
-// comparing. Any number of any length; exact; the price is some microseconds for every store to such a page,
-// whether it hits the watched bytes or not.
+// Data breakpoints, any number of any length, in two ways. Changes are found by checks in front of translated
+// stores (engine/watch_hot.cc): what may hit is executed alone and compared. For reads, pages with watched
+// bytes are closed while guest code runs; a fault there is answered by opening them, executing the one
+// instruction, and looking at its operands. That costs some microseconds for every access to such a page.
 //
 // What the replayer itself writes (results of system calls, signal frames) is done with the pages open and
 // compared afterwards, so it is seen as well.
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -53,12 +54,33 @@ void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
       if (w.spec.kind != Watchpoint::Write && w.spec.start < pages_[i] + kPage &&
           pages_[i] < w.spec.start + w.spec.length)
         unreadable_[i] = true;
+  checked_ = !watches_.empty();
+  ranges_.clear();
+  for (const Watched& w : watches_) {
+    checked_ = checked_ && w.spec.kind == Watchpoint::Write;
+    ranges_.push_back({w.spec.start, w.spec.start + w.spec.length});
+  }
+  // Tests compare the two ways.
+  if (const char* way = std::getenv("BACKSTEP_WATCH"); way && std::strcmp(way, "pages") == 0)
+    checked_ = false;
+  process_.engine().set_watch(checked_);
   remember();
 }
 
 void WatchedMemory::arm() {
   if (armed_ || watches_.empty()) return;
   armed_ = true;
+  if (checked_) {
+    Context& ctx = context();
+    Address low = ~0ull, high = 0;
+    for (const engine::DataRange& r : ranges_) low = std::min(low, r.start), high = std::max(high, r.end);
+    ctx.watch_low = low > engine::kWatchReach ? low - engine::kWatchReach : 0;
+    ctx.watch_span = high - ctx.watch_low;
+    engine::bs_cache.data_ranges = ranges_.data();
+    engine::bs_cache.data_range_count = static_cast<uint32_t>(ranges_.size());
+    engine::bs_cache.alias_pages++;
+    return;
+  }
   engine::bs_cache.data_pages = pages_.data();
   engine::bs_cache.data_page_count = static_cast<uint32_t>(pages_.size());
   engine::bs_cache.alias_pages++;  // system calls take the slow way
@@ -73,6 +95,7 @@ void WatchedMemory::disarm() {
   armed_ = false;
   engine::bs_cache.data_page_count = 0;
   engine::bs_cache.alias_pages--;
+  if (checked_) return;
   for (Address page : pages_) {
     int prot = process_.page_protection(page);
     if (prot > 0) protect(page, prot);
@@ -80,7 +103,7 @@ void WatchedMemory::disarm() {
 }
 
 bool WatchedMemory::ours(const engine::FaultInfo& fault) const {
-  if (watches_.empty() || fault.signo != SIGSEGV || fault.code == SI_KERNEL) return false;
+  if (watches_.empty() || checked_ || fault.signo != SIGSEGV || fault.code == SI_KERNEL) return false;
   auto it = std::lower_bound(pages_.begin(), pages_.end(), fault.address & ~(kPage - 1));
   if (it == pages_.end() || *it != (fault.address & ~(kPage - 1))) return false;
   constexpr uint64_t kWrite = 2;  // of the page fault's error code

@@ -16,6 +16,8 @@ class WatchedMemory {
 
   void set(const std::vector<Watchpoint>& watches);
   bool empty() const { return watches_.empty(); }
+  // Steps are not seen by store checks: they must be compared afterwards.
+  bool compare_steps() const { return checked_; }
   // Between arm and disarm touching a watched page faults. All that is not guest code runs disarmed.
   void arm();
   void disarm();
@@ -44,6 +46,8 @@ class WatchedMemory {
   std::vector<Watched> watches_;
   std::vector<Address> pages_;    // sorted
   std::vector<bool> unreadable_;  // of pages_: reads are to fault too
+  std::vector<engine::DataRange> ranges_;
+  bool checked_ = false;  // by store checks in translated code, not by page protection
   bool armed_ = false;
 };
 

@@ -48,7 +48,7 @@ serve() {
   done
   fail "no server: $(cat "$T/serve")"
 }
-rsp() { "$PYTHON" "$SRC/tests/cases/rsp.py" "$port" "$@" || fail "rsp $*"; }
+rsp() { "$PYTHON" -B "$SRC/tests/cases/rsp.py" "$port" "$@" || fail "rsp $*"; }
 stop_server() {
   kill "$server" 2>/dev/null || true
   wait "$server" 2>/dev/null || true

@@ -13,7 +13,7 @@ int main(void) {
 C
 recorded long 0
 serve long
-"$PYTHON" - "$SRC/tests/cases" "$port" <<'PY'
+"$PYTHON" -B - "$SRC/tests/cases" "$port" <<'PY'
 import random, socket, sys, time
 sys.path.insert(0, sys.argv[1])
 import rsp
@@ -59,7 +59,7 @@ assert s.state() == state
 s.goto("25%")
 print("stayed at", s.when())
 PY
-before=$("$PYTHON" - "$SRC/tests/cases" "$port" <<'PY'
+before=$("$PYTHON" -B - "$SRC/tests/cases" "$port" <<'PY'
 import sys
 sys.path.insert(0, sys.argv[1])
 import rsp

@@ -69,7 +69,7 @@ printed '^Hardware access \(read/write\) watchpoint'
 printed '^New value = 3$'
 # Against an oracle: single steps over a stretch of the program, looking at the bytes after each.
 serve changes
-"$PYTHON" - "$SRC/tests/cases" "$port" "$(nm changes | awk '$3 == "main" { print $1 }')" \
+"$PYTHON" -B - "$SRC/tests/cases" "$port" "$(nm changes | awk '$3 == "main" { print $1 }')" \
   "$(nm changes | awk '$3 == "global" { print $1 }')" "$(nm changes | awk '$3 == "buffer" { print $1 }')" <<'PY'
 import re, sys
 sys.path.insert(0, sys.argv[1])

@@ -205,6 +205,7 @@ void run(Engine& engine, const Case& c, Outcome& out) {
         host_op(engine, out, stop.insn);
         break;
       case Stop::Break:
+      case Stop::Watched:
       case Stop::TickStop:
         if (ctx.tick != ctx.limit) {
           std::fprintf(stderr, "fuzz: stopped at tick %lu with limit %lu\n", ctx.tick, ctx.limit);

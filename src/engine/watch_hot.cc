@@ -1,0 +1,288 @@
+// Store checks: in front of every translated instruction that may write to memory, its address is compared
+// with the hull of all watched bytes. Outside: on with the instruction. Inside: a hot exit looks at the
+// ranges themselves, and only what may touch one of them goes to the client (Stop::Watched), which executes
+// that instruction alone and compares. Nothing is protected and nothing traps, so it does not matter how busy
+// the rest of a watched page is.
+//
+//   mov [watch_rax], rax; lahf; seto al; mov [watch_flags], rax; mov rax, [watch_rax]
+//   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb stub
+//   mov rax, [watch_flags]; add al, 0x7f; sahf; mov rax, [watch_rax]
+//
+// What writes where cannot be told from the ModRM operand alone is told by the table in store_of(): unknown
+// instructions with a memory operand count as stores, and a few strange ones always go to the client.
+#include "base/hot.h"
+#include "engine/cache.h"
+#include "engine/emit.h"
+#include "isa/decode.h"
+
+namespace backstep::engine {
+namespace {
+
+using isa::Class;
+using isa::Insn;
+
+enum class Store { None, Operand, Stack, Rdi, Always };
+
+bool reads_only(const Insn& in) {
+  const unsigned reg = in.modrm >> 3 & 7;
+  if (in.map == 0) {
+    if (in.opcode < 0x40) return (in.opcode & 7) == 2 || (in.opcode & 7) == 3 || (in.opcode & 0x38) == 0x38;
+    switch (in.opcode) {
+      case 0x63:
+      case 0x69:
+      case 0x6b:
+      case 0x84:
+      case 0x85:
+      case 0x8a:
+      case 0x8b:
+      case 0x8d:
+        return true;
+      case 0x80:
+      case 0x81:
+      case 0x83:
+        return reg == 7;  // cmp
+      case 0xf6:
+      case 0xf7:
+        return reg != 2 && reg != 3;  // all but not, neg
+      default:
+        return false;
+    }
+  }
+  if (in.map == 1) {
+    if (in.opcode >= 0x40 && in.opcode <= 0x4f && in.encoding == 0) return true;  // cmov
+    switch (in.opcode) {
+      case 0x0d:
+      case 0x10:
+      case 0x12:
+      case 0x14:
+      case 0x15:
+      case 0x16:
+      case 0x18:
+      case 0x1f:
+      case 0x28:
+      case 0x2a:
+      case 0x2c:
+      case 0x2d:
+      case 0x2e:
+      case 0x2f:
+      case 0x51:
+      case 0x54:
+      case 0x55:
+      case 0x56:
+      case 0x57:
+      case 0x58:
+      case 0x59:
+      case 0x5a:
+      case 0x5b:
+      case 0x5c:
+      case 0x5d:
+      case 0x5e:
+      case 0x5f:
+      case 0x6e:
+      case 0x6f:
+      case 0x74:
+      case 0x75:
+      case 0x76:
+      case 0xa3:
+      case 0xaf:
+      case 0xb6:
+      case 0xb7:
+      case 0xbc:
+      case 0xbd:
+      case 0xbe:
+      case 0xbf:
+      case 0xc6:
+      case 0xdb:
+      case 0xeb:
+      case 0xef:
+      case 0xfe:
+        return true;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+Store store_of(const Insn& in) {
+  if (in.cls == Class::Call || in.cls == Class::CallInd) return Store::Stack;
+  if (in.cls != Class::Plain && in.cls != Class::Evex && in.cls != Class::Gs) return Store::None;
+  const bool memory = in.memory_operand();
+  if (in.encoding == 3) return memory ? Store::Always : Store::None;
+  if (in.encoding == 2) {
+    // Displacements of one byte are scaled, scatters have many addresses.
+    if (!memory) return Store::None;
+    return in.modrm >> 6 == 1 || (in.map == 2 && in.opcode >= 0xa0 && in.opcode <= 0xa3) ? Store::Always
+                                                                                         : Store::Operand;
+  }
+  if (in.encoding == 1 && in.map == 2 && in.opcode >= 0x90 && in.opcode <= 0x93)
+    return Store::None;  // gathers
+  if (in.map == 0 && in.encoding == 0) {
+    switch (in.opcode) {
+      case 0x50:
+      case 0x51:
+      case 0x52:
+      case 0x53:
+      case 0x54:
+      case 0x55:
+      case 0x56:
+      case 0x57:
+      case 0x68:
+      case 0x6a:
+      case 0x9c:
+        return Store::Stack;
+      case 0x6c:
+      case 0x6d:
+      case 0xa4:
+      case 0xa5:
+      case 0xaa:
+      case 0xab:
+        return in.rep || in.repne ? Store::Always : Store::Rdi;
+      case 0xa2:
+      case 0xa3:
+      case 0xc8:
+      case 0x8f:  // mov to a 64-bit address, enter, pop
+        if (in.opcode == 0x8f && !memory) return Store::None;
+        return Store::Always;
+      case 0xff:
+        if ((in.modrm >> 3 & 7) == 6) return Store::Stack;
+        break;
+      default:
+        break;
+    }
+  }
+  if (in.map == 1 && in.encoding == 0) {
+    if (in.opcode == 0xa0 || in.opcode == 0xa8) return Store::Stack;  // push fs, gs
+    if (in.opcode == 0x01 && in.modrm == 0xfc) return Store::Always;  // clzero
+    if (memory && (in.opcode == 0xab || in.opcode == 0xb3 || in.opcode == 0xbb))
+      return Store::Always;  // bts, btr, btc: far from their operand
+  }
+  if (in.map == 1 && in.opcode == 0xf7 && !memory) return Store::Rdi;  // maskmovdqu
+  if (in.map == 2 && in.opcode == 0xf8) return Store::Always;          // movdir64b
+  return memory && !reads_only(in) ? Store::Operand : Store::None;
+}
+
+// Bytes that a store to its operand writes at most.
+unsigned operand_size(const Insn& in, Store store) {
+  if (store == Store::Stack || store == Store::Rdi) return in.map == 1 ? 16 : 8;
+  if (in.encoding == 2) return 64;
+  if (in.encoding == 1) return 32;
+  if (in.map != 0) return 16;
+  if (in.opcode >= 0xd8 && in.opcode <= 0xdf) return 16;  // x87
+  if (in.opcode == 0x8c) return 2;                        // mov from a segment register
+  if (!(in.opcode & 1)) return 1;
+  return in.rex & 8 ? 8 : in.opsize ? 2 : 4;
+}
+
+// lea rax, <the instruction's operand>
+void emit_address(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+  if (in.disp_at) {
+    int32_t disp;
+    __builtin_memcpy(&disp, code + in.disp_at, 4);
+    Address target = pc + in.length + static_cast<int64_t>(disp);
+    e.move_imm64(RAX, in.addrsize ? target & 0xffff'ffff : target);
+    return;
+  }
+  uint8_t extend = in.rex & 3;  // X and B
+  if (in.encoding == 1) {
+    const uint8_t* vex = code + in.opcode_at - 3;
+    extend = in.opcode_at >= 3 && vex[0] == 0xc4 ? static_cast<uint8_t>(~vex[1] >> 5 & 3) : 0;
+  } else if (in.encoding == 2) {
+    extend = static_cast<uint8_t>(~code[in.opcode_at - 3] >> 5 & 3);
+  }
+  if (in.addrsize) e.u8(0x67);
+  e.u8(static_cast<uint8_t>(0x48 | extend)), e.u8(0x8d), e.u8(in.modrm & 0xc7);
+  const unsigned mod = in.modrm >> 6;
+  unsigned more = mod == 1 ? 1 : mod == 2 ? 4 : 0;
+  if ((in.modrm & 7) == 4) {
+    if (mod == 0 && (code[in.modrm_at + 1] & 7) == 5) more = 4;
+    more++;
+  }
+  e.bytes(code + in.modrm_at + 1, more);
+}
+
+void emit_rax(Emitter& e, uint8_t opcode, uint32_t address) {  // op rax, [abs]
+  e.u8(0x48), e.u8(opcode), e.u8(0x04), e.u8(0x25), e.u32(address);
+}
+
+constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};  // lahf; seto al
+constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};     // add al, 0x7f; sahf
+
+void restore(Emitter& e) {
+  e.load(RAX, BACKSTEP_FIELD(watch_flags));
+  e.raw(kRestoreFlags);
+  e.load(RAX, BACKSTEP_FIELD(watch_rax));
+}
+
+void leave(Emitter& e, uint32_t exit) {
+  e.store_imm32(BACKSTEP_FIELD(exit), exit);
+  e.jump(pad_address(Pad::HostOp));
+}
+
+// A far RIP-relative operand is copied in a form that the fault handler looks for at the instruction's start.
+bool is_far(const Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+  if (!in.disp_at) return false;
+  int32_t disp;
+  __builtin_memcpy(&disp, code + in.disp_at, 4);
+  const auto distance =
+      static_cast<int64_t>(pc + static_cast<int64_t>(disp) - reinterpret_cast<uint64_t>(e.p));
+  return distance > 0x7000'0000 || distance < -0x7000'0000;
+}
+
+}  // namespace
+
+void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+  Store store = store_of(in);
+  if (store == Store::None) return;
+  if (is_far(e, in, code, pc)) store = Store::Always;
+  const uint32_t id = bs_cache.exits++;
+  kExits[id] = {pc, 0, ExitKind::Watch, in.length, static_cast<uint16_t>(operand_size(in, store))};
+  if (store == Store::Always) {
+    leave(e, id);
+    return;
+  }
+  e.store(RAX, BACKSTEP_FIELD(watch_rax));
+  e.raw(kSaveFlags);
+  e.store(RAX, BACKSTEP_FIELD(watch_flags));
+  if (store == Store::Stack) {
+    e.u8(0x48), e.u8(0x8d), e.u8(0x44), e.u8(0x24), e.u8(0xf8);  // lea rax, [rsp-8]
+  } else if (store == Store::Rdi) {
+    e.u8(0x48), e.u8(0x89), e.u8(0xf8);  // mov rax, rdi
+  } else {
+    e.load(RAX, BACKSTEP_FIELD(watch_rax));
+    emit_address(e, in, code, pc);
+  }
+  if (store != Store::Stack && in.fs) {
+    if (context().features & kHaveFsgsbase) {
+      e.store(RAX, BACKSTEP_FIELD(watch_address));
+      e.u8(0xf3), e.u8(0x48), e.u8(0x0f), e.u8(0xae), e.u8(0xc0);  // rdfsbase rax
+      emit_rax(e, 0x03, BACKSTEP_FIELD(watch_address));
+    } else {
+      emit_rax(e, 0x03, BACKSTEP_FIELD(fs_base));
+    }
+  }
+  if (store != Store::Stack && in.gs) emit_rax(e, 0x03, BACKSTEP_FIELD(gs_base));
+  emit_rax(e, 0x2b, BACKSTEP_FIELD(watch_low));
+  emit_rax(e, 0x3b, BACKSTEP_FIELD(watch_span));
+  bs_cache.cold -= 64;
+  Emitter stub{bs_cache.cold};
+  e.u8(0x0f), e.u8(0x82);  // jb stub
+  e.relative(stub.address());
+  restore(e);
+  stub.store(RAX, BACKSTEP_FIELD(watch_address));
+  restore(stub);
+  leave(stub, id);
+  kExits[id].patch = e.address();
+}
+
+bool watch_matches() {
+  const Context& ctx = context();
+  const Address address = ctx.watch_low + ctx.watch_address;
+  for (uint32_t i = 0; i < bs_cache.data_range_count; i++) {
+    const DataRange& r = bs_cache.data_ranges[i];
+    if (address + kExits[ctx.exit].size > r.start && address < r.end) return true;
+  }
+  return false;
+}
+
+}  // namespace backstep::engine
