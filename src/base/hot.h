@@ -21,6 +21,11 @@ inline long syscall6(long nr, long a, long b, long c, long d, long e, long f) {
                : "rcx", "r11", "memory");
   return ret;
 }
+inline long syscall(uint64_t nr, const uint64_t args[6]) {
+  return syscall6(static_cast<long>(nr), static_cast<long>(args[0]), static_cast<long>(args[1]),
+                  static_cast<long>(args[2]), static_cast<long>(args[3]), static_cast<long>(args[4]),
+                  static_cast<long>(args[5]));
+}
 inline bool is_error(long ret) {
   return static_cast<unsigned long>(ret) >= static_cast<unsigned long>(-4095);
 }

@@ -1,5 +1,5 @@
-// Files of /proc/self that would show our machinery: the kernel's text, with what is ours taken out or replaced by
-// what the guest should see.
+// Files of /proc/self that would show our machinery: the kernel's text, with what is ours taken out or
+// replaced by what the guest should see.
 #include "record/proc_files.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,9 @@ std::string status(const Process& process) {
   const Sizes size = sizes(process);
   std::istringstream lines(kernel_text("status"));
   std::string text, line;
-  auto kilobytes = [](const char* name, uint64_t bytes) { return fmt::format("{}:\t{:8} kB", name, bytes >> 10); };
+  auto kilobytes = [](const char* name, uint64_t bytes) {
+    return fmt::format("{}:\t{:8} kB", name, bytes >> 10);
+  };
   while (std::getline(lines, line)) {
     const std::string name = line.substr(0, line.find(':'));
     if (name == "VmPeak" || name == "VmSize") line = kilobytes(name.c_str(), size.all);
@@ -87,7 +89,8 @@ std::string stat(const Process& process) {
   const Signals signals = dispositions(process);
   set(20, process.threads().size());
   set(23, sizes(process).all);
-  for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47}) set(address, 0);  // as without the right to see them
+  for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47})
+    set(address, 0);  // as without the right to see them
   set(32, process.signals.mask & 0x7fff'ffff);
   set(33, signals.ignored & 0x7fff'ffff);
   set(34, signals.caught & 0x7fff'ffff);
@@ -103,8 +106,8 @@ std::string statm(const Process& process) {
   numbers >> all >> resident >> shared;
   constexpr uint64_t kPage = layout::kPage;
   resident = std::min(resident, size.all / kPage);
-  return fmt::format("{} {} {} {} 0 {} 0\n", size.all / kPage, resident, std::min(shared, resident), size.code / kPage,
-                     (size.data + size.stack) / kPage);
+  return fmt::format("{} {} {} {} 0 {} 0\n", size.all / kPage, resident, std::min(shared, resident),
+                     size.code / kPage, (size.data + size.stack) / kPage);
 }
 
 // The kernel's entries for what is the guest's, with the guest's own rights and names.

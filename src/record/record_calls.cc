@@ -37,12 +37,6 @@ uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
 
-long raw(uint64_t nr, const uint64_t a[6]) {
-  return hot::syscall6(static_cast<long>(nr), static_cast<long>(a[0]), static_cast<long>(a[1]),
-                       static_cast<long>(a[2]), static_cast<long>(a[3]), static_cast<long>(a[4]),
-                       static_cast<long>(a[5]));
-}
-
 std::optional<std::string> guest_text(uint64_t addr) {
   int64_t n = addr ? text_length(addr, 4096) : -1;
   if (n < 0) return std::nullopt;
@@ -164,7 +158,7 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
     }
   }
   const Syscall& row = syscall_row(nr);
-  long result = raw(nr, args);
+  long result = hot::syscall(nr, args);
   if (result != -ENOSYS)
     note_once(
         fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by "
@@ -695,7 +689,7 @@ int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args
     std::copy(args, args + 6, copy);
     if (nr == SYS_prlimit64) {
       copy[2] = 0;
-      result = args[3] ? raw(nr, copy) : 0;
+      result = args[3] ? hot::syscall(nr, copy) : 0;
     } else {
       result = 0;
     }

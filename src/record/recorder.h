@@ -63,7 +63,7 @@ class Recorder final : public guest::Placer {
   void set_real_mask();
   void take_memory_checksum();
 
-  // record_threads.cc: threads and their turns
+  // record_threads.cc, record_signals.cc, record_futexes.cc, record_waiting.cc: threads and their turns
   enum class Begun { NotMine, Done, Blocked };
   // A call of a program with threads. NotMine: as in a program with one; Done: `result` is there and logged;
   // Blocked: another thread has the turn, or this one had to wait and has its result.

@@ -1,0 +1,185 @@
+// Signals to threads: those that one thread sends to another, timers that are directed at one, and which
+// thread takes a signal that is sent to the process.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "guest/buffers.h"
+#include "record/recorder.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+
+bool Recorder::signal_waits(Task& task) {
+  const uint64_t mask = &task == &turns_.current() ? process_.signals.mask : task.thread->signals.mask;
+  return std::any_of(task.signals.begin(), task.signals.end(),
+                     [&](const siginfo_t& i) { return !(mask >> (i.si_signo - 1) & 1); });
+}
+
+void Recorder::send_to(Task& task, const siginfo_t& info) {
+  constexpr int kFirstRealTime = 32;
+  const bool queued = info.si_signo < kFirstRealTime &&
+                      std::any_of(task.signals.begin(), task.signals.end(),
+                                  [&](const siginfo_t& i) { return i.si_signo == info.si_signo; });
+  if (!queued) task.signals.push_back(info);
+  bool wanted = signal_waits(task);
+  if (task.wait == Task::Wait::Call && task.nr == SYS_rt_sigtimedwait) {
+    uint64_t set = 0;
+    read_guest(task.args[0], &set);
+    wanted |= set >> (info.si_signo - 1) & 1;
+  }
+  if (!wanted) return;
+  if (&task != &turns_.current()) {
+    // It gets the turn soon: a signal is urgent.
+    yielded_ = true;
+    bs_record.turn_request = true;
+  }
+  if (&task != &turns_.current() || task.thread->in_call) turns_.interrupt(task);
+}
+
+// Signals to the process go to a thread that does not block them: the first one if it can be, as in the
+// kernel.
+void Recorder::route_signals() {
+  HotState& s = bs_record;
+  if (!s.threads) return;
+  while (s.timer_hit_count) {
+    sigset_t all, old;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    auto hits = std::vector(s.timer_hits, s.timer_hits + s.timer_hit_count);
+    s.timer_hit_count = 0;
+    sigprocmask(SIG_SETMASK, &old, nullptr);
+    for (const auto& hit : hits) {
+      if (hit.index >= thread_timers_.size()) continue;
+      const ThreadTimer& timer = thread_timers_[hit.index];
+      Task* task = turns_.by_tid(timer.tid);
+      if (!task) continue;
+      // A timer has one signal at a time; what comes on top of it is counted.
+      auto waiting = std::find_if(task->signals.begin(), task->signals.end(), [&](const siginfo_t& i) {
+        return i.si_code == SI_TIMER && i.si_signo == timer.signo && i.si_timerid == timer.id;
+      });
+      if (waiting != task->signals.end()) {
+        waiting->si_overrun += 1 + hit.overrun;
+        continue;
+      }
+      siginfo_t info;
+      std::memset(&info, 0, sizeof info);
+      info.si_signo = timer.signo;
+      info.si_code = SI_TIMER;
+      info.si_timerid = timer.id;
+      info.si_overrun = hit.overrun;
+      info.si_value.sival_ptr = reinterpret_cast<void*>(timer.value);
+      send_to(*task, info);
+    }
+  }
+  bool moved = false;
+  for (unsigned i = 0; i < s.pending_count;) {
+    const siginfo_t info = s.pending[i];
+    const uint64_t bit = 1ull << (info.si_signo - 1);
+    auto takes = [&](Task& t) {
+      const uint64_t mask = &t == &turns_.current() ? process_.signals.mask : t.thread->signals.mask;
+      return !(mask & bit);
+    };
+    Task* target = turns_.first();
+    // The kernel sends it to the thread that writes: the runner, for us.
+    const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
+    if (!target || own || !takes(*target)) target = &turns_.current();
+    if (!takes(*target)) {
+      target = nullptr;
+      for (auto& [name, task] : turns_.tasks())
+        if (takes(*task)) {
+          target = task.get();
+          break;
+        }
+    }
+    if (!target) {
+      i++;
+      continue;
+    }
+    sigset_t all, old;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    s.pending_count = s.pending_count - 1;
+    std::copy(s.pending + i + 1, s.pending + s.pending_count + 1, s.pending + i);
+    sigprocmask(SIG_SETMASK, &old, nullptr);
+    moved = true;
+    const Thread& current = process_.current();
+    switch (fate_of(process_.actions[info.si_signo], info.si_signo)) {
+      case Fate::Die:
+        die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true);
+      case Fate::Handle:
+        send_to(*target, info);
+        break;
+      default:
+        break;
+    }
+  }
+  if (moved) set_real_mask();
+}
+
+// tgkill and its relatives, to a thread of our own. nullopt: not to one.
+std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args[6]) {
+  const int tid = static_cast<int>(nr == SYS_tkill ? args[0] : args[1]);
+  const int signo = static_cast<int>(nr == SYS_tkill ? args[1] : args[2]);
+  if (nr != SYS_tkill && static_cast<int>(args[0]) != getpid()) return std::nullopt;
+  Task* task = turns_.by_tid(tid);
+  if (!task) return std::nullopt;
+  if (signo < 0 || signo > kSignals) return -EINVAL;
+  if (signo == 0) return 0;
+  siginfo_t info;
+  std::memset(&info, 0, sizeof info);
+  if (nr == SYS_rt_tgsigqueueinfo) {
+    if (!bs_guarded_copy(&info, reinterpret_cast<const void*>(args[3]), sizeof info)) return -EFAULT;
+    if (info.si_code >= 0 && tid != process_.current().tid) return -EPERM;
+  } else {
+    info.si_code = SI_TKILL;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+  }
+  info.si_signo = signo;
+  if (signo == SIGKILL) die(SIGKILL, context().rip - 2);
+  const Fate fate = fate_of(process_.actions[signo], signo);
+  if (fate == Fate::StopProcess || signo == SIGCONT) ::kill(getpid(), signo == SIGCONT ? SIGCONT : signo);
+  if (fate == Fate::StopProcess) return 0;
+  const uint64_t mask = task == &turns_.current() ? process_.signals.mask : task->thread->signals.mask;
+  const bool blocked = mask >> (signo - 1) & 1;
+  if (fate == Fate::Ignore && !blocked) return 0;
+  send_to(*task, info);
+  return 0;
+}
+
+std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
+  sigevent event{};
+  if (!args[1] || !read_guest(args[1], &event) || event.sigev_notify != SIGEV_THREAD_ID) return std::nullopt;
+  if (!turns_.by_tid(event._sigev_un._tid) || !process_.writable(args[2], 4)) return std::nullopt;
+  if (event.sigev_signo < 1 || event.sigev_signo > kSignals) return -EINVAL;
+  ThreadTimer timer{event._sigev_un._tid, event.sigev_signo, 0,
+                    reinterpret_cast<uint64_t>(event.sigev_value.sival_ptr)};
+  event.sigev_signo = SIGTRAP;
+  event._sigev_un._tid = bs_wakeups.runner;
+  event.sigev_value.sival_ptr = reinterpret_cast<void*>(kTimerSignal + thread_timers_.size());
+  long result = syscall(SYS_timer_create, static_cast<int>(args[0]), &event, &timer.id);
+  if (result != 0) return -errno;
+  std::memcpy(reinterpret_cast<void*>(args[2]), &timer.id, 4);
+  thread_timers_.push_back(timer);
+  return 0;
+}
+
+// A deleted timer's signal does not arrive any more.
+void Recorder::forget_timer(int id) {
+  route_signals();
+  for (ThreadTimer& timer : thread_timers_) {
+    if (timer.id != id || timer.tid == 0) continue;
+    if (Task* task = turns_.by_tid(timer.tid))
+      std::erase_if(task->signals,
+                    [&](const siginfo_t& i) { return i.si_code == SI_TIMER && i.si_timerid == id; });
+    timer.tid = 0;
+  }
+}
+
+}  // namespace backstep::recorder

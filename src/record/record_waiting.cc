@@ -1,0 +1,326 @@
+// Calls that may wait, in a program with threads. First the question is whether this one will: descriptors
+// are polled, calls that can be asked for their answer right now are asked. If so, the thread's body makes
+// the call on copies of its buffers, and another thread has the turn.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "base/error.h"
+#include "guest/buffers.h"
+#include "record/deadlines.h"
+#include "record/recorder.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+
+namespace {
+
+bool is_nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 || (flags & O_NONBLOCK);
+}
+
+bool is_ready(int fd, short events) {
+  pollfd p{fd, events, 0};
+  return poll(&p, 1, 0) != 0;
+}
+
+// Regular files and directories do not block; that is remembered until the descriptor is closed.
+bool is_file(uint64_t fd) {
+  if (fd < kTrackedFds && (bs_record.fd_kind[fd] & kFdFile)) return true;
+  struct stat st {};
+  if (fstat(static_cast<int>(fd), &st) != 0) return true;  // the call will say what is wrong
+  if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return false;
+  if (fd < kTrackedFds) bs_record.fd_kind[fd] |= kFdFile;
+  return true;
+}
+
+void drop_waiting_mask(uint64_t nr, uint64_t args[6]) {
+  switch (nr) {
+    case SYS_ppoll:
+      args[3] = 0;
+      break;
+    case SYS_pselect6:
+      args[5] = 0;
+      break;
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+      args[4] = 0;
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+Recorder::Begun Recorder::do_sleep(uint64_t nr, const uint64_t args[6], int64_t& result) {
+  const uint64_t request = nr == SYS_nanosleep ? args[0] : args[2];
+  const auto clock = nr == SYS_nanosleep ? CLOCK_MONOTONIC : static_cast<int>(args[0]);
+  const bool absolute = nr == SYS_clock_nanosleep && (args[1] & TIMER_ABSTIME);
+  Timespec ts;
+  auto done = [&](int64_t r) {
+    log_call(syscall_row(nr), nr, args, result = r);
+    return Begun::Done;
+  };
+  if (!read_guest(request, &ts)) return done(-EFAULT);
+  if (!ts.valid()) return done(-EINVAL);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI)
+    return wait_in_kernel(syscall_row(nr), nr, args, result);
+  Task& task = turns_.current();
+  if (signal_waits(task)) return done(-EINTR);
+  const int64_t deadline = deadline_of(ts, clock, absolute);
+  task.timeout[0] = deadline;
+  std::fill(task.counts, task.counts + 6, 0);
+  turns_.wait(task, Task::Wait::Sleep, deadline, 0);
+  return blocked(nr, args);
+}
+
+Recorder::Begun Recorder::do_pause(uint64_t nr, const uint64_t args[6], int64_t& result) {
+  Task& task = turns_.current();
+  const Syscall& row = syscall_row(nr);
+  auto done = [&](int64_t r) {
+    log_call(row, nr, args, result = r, false);
+    return Begun::Done;
+  };
+  if (nr == SYS_rt_sigsuspend) {
+    uint64_t mask;
+    if (args[1] != 8) return done(-EINVAL);
+    if (!read_guest(args[0], &mask)) return done(-EFAULT);
+    process_.suspend_mask(mask);
+    set_real_mask();
+    route_signals();
+  }
+  if (signal_waits(task)) return done(-EINTR);
+  turns_.wait(task, Task::Wait::Signal, kNever, 0);
+  return blocked(nr, args);
+}
+
+Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& result) {
+  constexpr uint64_t kNr = SYS_rt_sigtimedwait;
+  const Syscall& row = syscall_row(kNr);
+  Task& task = turns_.current();
+  uint64_t set;
+  if (args[3] != 8 || !read_guest(args[0], &set)) return Begun::NotMine;
+  if (auto found = task.take_signal(set)) {
+    if (args[1] && process_.writable(args[1], 128))
+      std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
+    result = found->si_signo;
+    log_call(row, kNr, args, result);
+    return Begun::Done;
+  }
+  if (!task.scratch.make(row, kNr, args, process_)) return Begun::NotMine;
+  Timespec limit{1, 0};
+  if (args[2]) read_guest(args[2], &limit);
+  const Timespec zero{0, 0};
+  uint64_t probe[6];
+  std::copy(task.scratch.args(), task.scratch.args() + 6, probe);
+  probe[2] = reinterpret_cast<uint64_t>(&zero);
+  const int64_t now = hot::syscall(kNr, probe);
+  if (now != -EAGAIN || (limit.seconds == 0 && limit.nanoseconds == 0)) {
+    task.scratch.give_back(row, kNr, now, task.counts, process_);
+    log_call(row, kNr, args, result = now);
+    return Begun::Done;
+  }
+  return wait_in_kernel(row, kNr, args, result);
+}
+
+// The thread's body makes the call.
+Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const uint64_t args[6],
+                                         int64_t& result) {
+  Task& task = turns_.current();
+  if (!task.scratch.make(row, nr, args, process_)) {
+    // Pointers to nowhere: the kernel will say so, mostly without waiting.
+    do result = execute(row, nr, args);
+    while (result == -EINTR && bs_record.pending_count == 0 && !signal_waits(task));
+    log_call(row, nr, args, result);
+    return Begun::Done;
+  }
+  if (auto mask = waiting_mask(nr, args)) {
+    process_.suspend_mask(*mask);
+    set_real_mask();
+    drop_waiting_mask(nr, task.scratch.args());
+    route_signals();
+  }
+  task.scratch.args()[2] = args[2] == task.scratch.args()[2] ? fewer(nr, args) : task.scratch.args()[2];
+  read_counts(row, nr, args, task.counts);
+  task.scratched = true;
+  if (!task.body) {
+    task.body = std::make_unique<Body>();
+    if (!start_body(*task.body)) throw Error("cannot start a kernel thread: " + errno_text(EAGAIN));
+  }
+  begin_call(*task.body, nr, task.scratch.args());
+  turns_.wait(task, Task::Wait::Call, kNever, 0);
+  if (signal_waits(task) || (chaos_.one_in(20) && may_be_interrupted())) turns_.interrupt(task);
+  return blocked(nr, args);
+}
+
+// Calls that can be asked for their answer right now: if there is none, the body waits.
+Recorder::Begun Recorder::probed_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
+                                      int64_t& result) {
+  Task& task = turns_.current();
+  if (!task.scratch.make(row, nr, args, process_)) return Begun::NotMine;
+  static const uint64_t zero[2] = {0, 0};
+  static thread_local uint64_t zero_copy[2];
+  std::copy(zero, zero + 2, zero_copy);
+  const auto zero_at = reinterpret_cast<uint64_t>(zero_copy);
+  uint64_t probe[6];
+  std::copy(task.scratch.args(), task.scratch.args() + 6, probe);
+  drop_waiting_mask(nr, probe);
+  uint64_t time[2] = {1, 0};
+  int64_t none = 0;
+  bool forever_or_later = true;
+  switch (nr) {
+    case SYS_poll:
+      forever_or_later = static_cast<int>(args[2]) != 0;
+      probe[2] = 0;
+      break;
+    case SYS_ppoll:
+      if (args[2]) read_guest(args[2], &time);
+      probe[2] = zero_at;
+      break;
+    case SYS_select:
+    case SYS_pselect6:
+      if (args[4]) read_guest(args[4], &time);
+      probe[4] = zero_at;
+      break;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+      forever_or_later = static_cast<int>(args[3]) != 0;
+      probe[3] = 0;
+      break;
+    case SYS_epoll_pwait2:
+      if (args[3]) read_guest(args[3], &time);
+      probe[3] = zero_at;
+      break;
+    case SYS_wait4:
+      forever_or_later = !(args[2] & WNOHANG);
+      probe[2] |= WNOHANG;
+      break;
+    case SYS_flock:
+      forever_or_later = !(args[1] & 4 /*LOCK_NB*/);
+      probe[1] |= 4;
+      none = -EWOULDBLOCK;
+      break;
+    case SYS_fcntl:
+      probe[1] = args[1] == F_SETLKW ? F_SETLK : F_OFD_SETLK;
+      none = -EAGAIN;
+      break;
+    default:
+      return Begun::NotMine;
+  }
+  if (time[0] == 0 && time[1] == 0) forever_or_later = false;
+  read_counts(row, nr, args, task.counts);
+  int64_t now;
+  do now = hot::syscall(nr, probe);
+  while (now == -EINTR);
+  if (now == none && forever_or_later) return wait_in_kernel(row, nr, args, result);
+  task.scratch.give_back(row, nr, now, task.counts, process_);
+  std::copy(task.counts, task.counts + 6, bs_record.old_counts);
+  log_call(row, nr, args, result = now);
+  return Begun::Done;
+}
+
+Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
+                                        int64_t& result) {
+  if (has_unknown_argument(row, context())) return Begun::NotMine;
+  for (int i = 0; i < row.argc; i++)
+    if (row.args[i].kind == Arg::Fd)
+      for (int ours : bs_record.our_fds)
+        if (ours >= 0 && static_cast<int>(args[i]) == ours) return Begun::NotMine;
+  const auto fd = static_cast<int>(args[0]);
+  constexpr uint64_t kSmall = 4096;  // a pipe that polls as writable takes that much
+  bool waits = false;
+  switch (nr) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_accept:
+    case SYS_accept4:
+      waits = !is_file(args[0]) && !is_ready(fd, POLLIN) && !is_nonblocking(fd);
+      break;
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg: {
+      const uint64_t flags = nr == SYS_recvmsg ? args[2] : args[3];
+      waits =
+          !(flags & MSG_DONTWAIT) && ((flags & MSG_WAITALL) || !is_ready(fd, POLLIN)) && !is_nonblocking(fd);
+      break;
+    }
+    case SYS_write:
+    case SYS_pwrite64:
+    case SYS_writev:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+      waits = !is_file(args[0]) && !(nr == SYS_write && args[2] <= kSmall && is_ready(fd, POLLOUT)) &&
+              !is_nonblocking(fd);
+      break;
+    case SYS_sendto:
+      waits =
+          !(args[3] & MSG_DONTWAIT) && !(args[2] <= kSmall && is_ready(fd, POLLOUT)) && !is_nonblocking(fd);
+      break;
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+      waits = !((nr == SYS_sendmsg ? args[2] : args[3]) & MSG_DONTWAIT) && !is_nonblocking(fd);
+      break;
+    case SYS_connect:
+    case SYS_msgsnd:
+    case SYS_msgrcv:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_tee:
+      waits = true;
+      break;
+    case SYS_waitid:
+      waits = !(args[3] & WNOHANG);
+      break;
+    case SYS_open:
+    case SYS_openat: {
+      const int at = nr == SYS_open ? 0 : 1;
+      const uint64_t flags = args[at + 1];
+      struct stat st {};
+      if (flags & O_NONBLOCK || (flags & O_ACCMODE) == O_RDWR) return Begun::NotMine;
+      waits = fstatat(at ? fd : AT_FDCWD, reinterpret_cast<const char*>(args[at]), &st, 0) == 0 &&
+              S_ISFIFO(st.st_mode);
+      break;
+    }
+    case SYS_fcntl:
+      if (args[1] != F_SETLKW && args[1] != F_OFD_SETLKW) return Begun::NotMine;
+      return probed_call(row, nr, args, result);
+    default:
+      return probed_call(row, nr, args, result);
+  }
+  if (waits) {
+    if (row.traits & kMovesBytes)
+      for (int i = 0; i < row.argc; i++)
+        if (row.args[i].kind == Arg::Fd && args[i] < kTrackedFds && (bs_record.fd_kind[args[i]] & 3))
+          return Begun::NotMine;
+    return wait_in_kernel(row, nr, args, result);
+  }
+  if (row.how != How::Plain) return Begun::NotMine;
+  // It should not block; if it does all the same (another process was quicker), our timer ends it.
+  result = execute(row, nr, args);
+  if (result == -EINTR && bs_record.pending_count == 0 && !signal_waits(turns_.current()))
+    return wait_in_kernel(row, nr, args, result);
+  log_call(row, nr, args, result);
+  if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
+  return Begun::Done;
+}
+
+}  // namespace backstep::recorder
