@@ -35,7 +35,8 @@ void print_help(FILE* out) {
              "usage: backstep COMMAND [ARG...]\n\n"
              "Backstep records one run of a program and replays that run exactly, as often as you like.\n\n"
              "  backstep record ./program      run it as always, and record\n"
-             "  backstep replay --autopilot    the same run again\n\n"
+             "  backstep replay                the same run again in gdb, forwards and backwards\n"
+             "  backstep replay --autopilot    … to its end, without a debugger\n\n"
              "Commands ('backstep COMMAND --help' explains each):\n");
   for (const Command& command : kCommands) fmt::print(out, "  {:<8} {}\n", command.name, command.summary);
   fmt::print(out, "\n  backstep --version, backstep --help\n");

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2154  # port and server are set in gdb.bash
 # The server survives garbage, half packets and a gdb that is killed; the next one finds the same place in time. Ctrl-C
 # stops a long run and a long search. When the server is killed, no process of its stays behind.
 source "$(dirname "$0")/lib.bash"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2154  # port and server are set in gdb.bash
 # Watchpoints on globals, heap and stack stop at every change, forwards and backwards, at the same places; also
 # where the kernel writes; more of them than a CPU has debug registers.
 source "$(dirname "$0")/lib.bash"
