@@ -77,7 +77,7 @@ std::string status(const Process& process) {
 
 // proc(5): fields are counted from 1; the second is the command in parentheses.
 std::string stat(const Process& process) {
-  const std::string line = kernel_text("stat");
+  std::string line = kernel_text("stat");
   const size_t close = line.rfind(')');
   if (close == std::string::npos) return line;
   std::istringstream rest(line.substr(close + 1));

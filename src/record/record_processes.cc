@@ -438,7 +438,8 @@ bool is_succession() {
 }
 
 int succeed() {
-  const int fd = std::atoi(getenv(recorder::kSuccessionVariable));
+  const char* message = getenv(recorder::kSuccessionVariable);
+  const int fd = message ? std::atoi(message) : -1;
   recorder::Succession s = recorder::Succession::load(fd);
   recorder::Recorder* recorder = nullptr;
   try {

@@ -38,7 +38,6 @@ namespace backstep::recorder {
 
 using namespace guest;
 using recording::EndKind;
-using recording::EventKind;
 using recording::TurnReason;
 
 namespace {

@@ -16,7 +16,7 @@ struct Position {
   Tick tick = 0;
   uint64_t event = 0;  // number of the next event of the log
   Address pc = 0;
-  friend auto operator<=>(const Position&, const Position&) = default;
+  friend auto operator<=>(const Position&, const Position&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct Breakpoint {

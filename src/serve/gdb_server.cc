@@ -254,7 +254,7 @@ timeline::Stops GdbServer::stops() const {
   timeline::Stops stops;
   for (auto& [key, conditions] : breaks_) {
     auto same = std::find_if(stops.breaks.begin(), stops.breaks.end(),
-                             [&](const replayer::Breakpoint& b) { return b.pc == key.second; });
+                             [pc = key.second](const replayer::Breakpoint& b) { return b.pc == pc; });
     if (same == stops.breaks.end()) {
       stops.breaks.push_back({key.second, conditions});
     } else if (same->conditions.empty() || conditions.empty()) {

@@ -457,7 +457,7 @@ Unpacker Worker::receive(const Attention* attention) {
     } else if (fds[1].revents) {
       // All writers are gone: the worker is, too.
     }
-    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention->stop_wanted()) {
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention && attention->stop_wanted()) {
       told = true;
       attention->stop_asked = true;
       Packer p;
