@@ -111,6 +111,8 @@ Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int 
   save(*fresh, signals);
   fresh->name = next_name_++;
   fresh->tid = tid;
+  fresh->filters = current_->filters;
+  fresh->strict = current_->strict;
   fresh->gpr[RAX] = 0;
   if (stack) fresh->gpr[RSP] = stack;
   if (flags & kSetTls) fresh->fs_base = tls;

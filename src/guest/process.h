@@ -29,6 +29,7 @@ class Process {
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }
+  const Thread& current() const { return *current_; }
   Thread* thread(int name);  // null: ended or never was
   const std::map<int, std::unique_ptr<Thread>>& threads() const { return threads_; }
   // clone(CLONE_THREAD) by the current thread: the new one starts behind the call, with 0 as its result.

@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -309,8 +310,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       note_once("ptrace was answered with EPERM");
       return logged(-EPERM);
     case SYS_seccomp:
-      note_once("seccomp filters were refused with EINVAL");
-      return logged(-EINVAL);
+      return logged(do_seccomp(args[0], args[1], args[2], row, args), true);
     case SYS_shmat:
       return do_shmat(args);
     case SYS_shmdt:
@@ -654,8 +654,12 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
   int64_t result;
   switch (args[0]) {
     case PR_SET_SECCOMP:
-      note_once("seccomp filters were refused with EINVAL");
-      result = -EINVAL;
+      result = args[1] == SECCOMP_MODE_STRICT   ? do_seccomp(SECCOMP_SET_MODE_STRICT, 0, 0, row, args)
+               : args[1] == SECCOMP_MODE_FILTER ? add_filter(0, args[2])
+                                                : -EINVAL;
+      break;
+    case PR_GET_SECCOMP:
+      result = process_.current().filters ? SECCOMP_MODE_FILTER : execute(row, SYS_prctl, args);
       break;
     case PR_SET_MM:
       result = -EPERM;

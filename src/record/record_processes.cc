@@ -350,6 +350,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (int signo = 1; signo <= kSignals; signo++)
       if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
     next.blocked = process_.signals.mask;
+    next.filters = save_filters(process_.current().filters);
     next.stderr_fd = stderr_;
     for (uint64_t fd = 0; fd < kTrackedFds; fd++)
       if (uint8_t kind = bs_record.fd_kind[fd] & 3;
@@ -396,6 +397,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
+  if (!follow) hand_to_kernel(process_.current().filters);
   const long result =
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
@@ -425,6 +427,7 @@ void run_unrecorded(Succession& s, const std::string& why) {
     if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
   auto argv = pointers(s.options.command), envp = pointers(s.env);
+  hand_to_kernel(load_filters(s.filters));
   ::execve(s.path.c_str(), argv.data(), envp.data());
   _exit(126);
 }

@@ -52,6 +52,7 @@ class Recorder final : public guest::Placer {
   void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
   std::optional<siginfo_t> next_signal();
+  void log_signal(const siginfo_t& info, uint8_t flags);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
@@ -102,6 +103,14 @@ class Recorder final : public guest::Placer {
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
+
+  // record_seccomp.cc
+  bool filtered_call(uint64_t nr, const uint64_t args[6]);
+  void deny(uint64_t nr, const uint64_t args[6], int64_t result);
+  void trap(int nr, int detail);
+  int64_t do_seccomp(uint64_t operation, uint64_t flags, uint64_t address, const guest::Syscall& row,
+                     const uint64_t args[6]);
+  int64_t add_filter(uint64_t flags, uint64_t address);
 
   // record_processes.cc
   struct VforkState;
