@@ -211,7 +211,7 @@ void print_json(const Info& info) {
 int info_command(const Args& args) {
   bool json = false;
   std::string dir;
-  uint64_t process = 0;
+  std::string process;
   CommandLine line(
       "info", "[--json] [-p PID] [DIR]",
       "Says what a recording holds: command, how the program ended (for a crash the control point, and\n"
@@ -222,13 +222,13 @@ int info_command(const Args& args) {
       "  backstep info\n"
       "  backstep info --json sort-1 | jq .end.crash");
   line.add_flag("--json", json, "as JSON");
-  line.add_option("-p,--process", process, "about this process (a pid or a number of 'backstep ps')")
+  line.add_option("-p,--process", process, "about this process: a pid, or #N as in 'backstep ps'")
       ->type_name("PID");
   line.add_option("DIR", dir);
   if (auto status = line.parse_args(args)) return *status;
   Library library = Library::standard();
   const Recording r = library.resolve(dir);
-  Info info = collect(library, r, process ? recording::find_process(r, process) : 1);
+  Info info = collect(library, r, process.empty() ? 1 : recording::find_process(r, process));
   json ? print_json(info) : print_text(info);
   return 0;
 }

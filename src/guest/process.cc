@@ -544,6 +544,11 @@ bool Process::push_handler(int signo, const siginfo_t& info, const TrapInfo& tra
   return ok;
 }
 
+bool Process::push_frame(const KernelSigaction& action, int signo, const siginfo_t& info) {
+  return push_signal_frame(context(), signals, action, signo, info, TrapInfo{}, visible_state(),
+                           [this](uint64_t a, uint64_t n) { return writable(a, n); });
+}
+
 uint32_t Process::memory_checksum() const {
   uint32_t crc = 0;
   std::vector<uint64_t> words(kPage / 8);

@@ -84,6 +84,9 @@ class Process {
   // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
   bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
 
+  // Only the frame, for an action that is not in `actions`.
+  bool push_frame(const KernelSigaction& action, int signo, const siginfo_t& info);
+
   // CRC-32C over all writable private guest memory that is present, for deep checks.
   uint32_t memory_checksum() const;
 

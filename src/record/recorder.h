@@ -112,6 +112,11 @@ class Recorder final : public guest::Placer {
                      const uint64_t args[6]);
   int64_t add_filter(uint64_t flags, uint64_t address);
 
+  // record_ptrace.cc
+  int64_t do_ptrace(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_traceme(const guest::Syscall& row, const uint64_t args[6]);
+  [[noreturn]] void go_native();
+
   // record_processes.cc
   struct VforkState;
   struct VforkEnd {
@@ -189,6 +194,7 @@ class Recorder final : public guest::Placer {
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
+  bool traced_ = false;  // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   ControlPoint last_acquired_;  // the instruction that needed a shared page last

@@ -5,8 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -65,18 +68,57 @@ std::vector<ProcessInfo> list_processes(const Recording& recording) {
   return list;
 }
 
-uint64_t find_process(const Recording& recording, uint64_t pid_or_number) {
+namespace {
+
+[[noreturn]] void no_process(const Recording& recording, const std::string& name) {
+  throw Error(
+      fmt::format("the recording {} has no process {}; 'backstep ps' lists them", recording.name(), name),
+      kExitUsage);
+}
+
+}  // namespace
+
+uint64_t find_process(const Recording& recording, uint64_t number) {
+  const auto all = recording.processes();
+  if (std::find(all.begin(), all.end(), number) == all.end())
+    no_process(recording, fmt::format("#{}", number));
+  return number;
+}
+
+uint64_t find_process(const Recording& recording, const std::string& name) {
+  constexpr std::string_view kNumber = "#", kLog = "process-", kPid = "pid:";
+  std::string_view digits = name;
+  auto strip = [&](std::string_view prefix) {
+    if (!digits.starts_with(prefix)) return false;
+    digits.remove_prefix(prefix.size());
+    return true;
+  };
+  const bool only_number = strip(kNumber) || strip(kLog), only_pid = !only_number && strip(kPid);
+  uint64_t value = 0;
+  auto [end, err] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (err != std::errc{} || end != digits.data() + digits.size())
+    throw Error(
+        fmt::format("'{}' names no process: give a pid (1234 or pid:1234) or a number that 'backstep ps' "
+                    "shows (#2 or process-2)",
+                    name),
+        kExitUsage);
+  if (only_number) return find_process(recording, value);
   uint64_t found = 0;
-  const auto all = list_processes(recording);
-  for (const ProcessInfo& info : all)
-    if (info.pid == pid_or_number) found = info.number;
-  for (const ProcessInfo& info : all)
-    if (!found && info.number == pid_or_number) found = info.number;
-  if (!found)
-    throw Error(fmt::format("the recording {} has no process {}; 'backstep ps' lists them", recording.name(),
-                            pid_or_number),
-                kExitUsage);
-  return found;
+  for (const ProcessInfo& info : list_processes(recording))
+    if (info.pid == value) found = info.number;
+  if (found) return found;
+  if (only_pid) no_process(recording, name);
+  return find_process(recording, value);
+}
+
+int first_thread(const Recording& recording, uint64_t number) {
+  const FileHeader header = LogFile(recording.log_path(number)).header();
+  if (static_cast<Birth>(header.birth) != Birth::Fork || header.parent >= number) return 1;
+  LogReader parent(recording.log_path(header.parent), first_thread(recording, header.parent));
+  Event event;
+  while (parent.next(event))
+    if (event.number >= header.parent_event) return event.thread;
+  return parent.thread_now();  // the parent was killed before it could log the fork
 }
 
 std::optional<Manifest::End> final_end(const Recording& recording,

@@ -5,16 +5,12 @@ record_tree good bash -c 'echo a | tr a b; (echo sub; exit 3); x=$(/bin/echo c);
 # notices PROCESS WHAT: its replay ends with status 3 and a sentence.
 notices() {
   local got=0
-  timeout 60 "$BACKSTEP" replay --autopilot -p "$1" bad </dev/null >out 2>err || got=$?
+  timeout 60 "$BACKSTEP" replay --autopilot -p "#$1" bad </dev/null >out 2>err || got=$?
   [ $got = 3 ] || { tail -n 3 err >&2; fail "$2: the replay of process $1 ended with $got instead of 3"; }
   grep -Eqi 'damage|diverge|cut off|checksum|differ|missing|version|not a backstep|ends|ended|empty' err ||
     { cat err >&2; fail "$2: no sentence about it"; }
 }
-# Numbers of all logs, but for those that are a pid as well (-p takes it for that).
-"$BACKSTEP" ps --json good | "$PYTHON" -c '
-import json, sys
-ps = json.load(sys.stdin)
-print(*[p["number"] for p in ps if all(q["pid"] != p["number"] for q in ps)])' >numbers
+"$BACKSTEP" ps --json good | "$PYTHON" -c 'import json, sys; print(*[p["number"] for p in json.load(sys.stdin)])' >numbers
 read -ra numbers <numbers
 [ ${#numbers[@]} -ge 4 ] || fail "a small tree: ${numbers[*]}"
 
@@ -33,7 +29,7 @@ done
 # A parent's log is its children's history, up to the fork.
 child=$("$BACKSTEP" ps --json good | "$PYTHON" -c '
 import json, sys
-print(*[p["pid"] for p in json.load(sys.stdin) if p["born"] == "fork" and p["parent"] == 1 and p["end"]["kind"] == "exit"][:1])')
+print(*[p["number"] for p in json.load(sys.stdin) if p["born"] == "fork" and p["parent"] == 1 and p["end"]["kind"] == "exit"][:1])')
 for place in $(damage places good/process-1.log 12); do
   [ "$place" -lt 20000 ] || continue
   copy_recording good bad
@@ -42,7 +38,7 @@ for place in $(damage places good/process-1.log 12); do
 done
 copy_recording good bad
 rm bad/process-1.log
-[ "$(status "$BACKSTEP" replay --autopilot -p "$child" bad 2>err)" != 0 ] || fail "replays without its parent's log"
+[ "$(status "$BACKSTEP" replay --autopilot -p "#$child" bad 2>err)" != 0 ] || fail "replays without its parent's log"
 [ -s err ] || fail "no word about the missing log"
 
 # Logs that lie in each other's place.
@@ -56,6 +52,6 @@ case " ${numbers[*]} " in *" 3 "*) notices 3 "a log in another's place" ;; esac
 copy_recording good bad
 for file in bad/process-*.json bad/tree; do echo '{ garbage' >"$file"; done
 expect 0 "$BACKSTEP" ps bad
-expect 0 "$BACKSTEP" replay --autopilot -p "$child" bad
-for number in "${numbers[@]}"; do expect 0 "$BACKSTEP" info -p "$number" bad; done
+expect 0 "$BACKSTEP" replay --autopilot -p "#$child" bad
+for number in "${numbers[@]}"; do expect 0 "$BACKSTEP" info -p "#$number" bad; done
 ok
