@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "cli/summary.h"
+#include "recording/side_files.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
@@ -73,6 +74,9 @@ Info collect(const Library& library, const Recording& r, uint64_t process) {
     info.manifest_error = e.what();
   }
   if (!info.manifest_error.empty()) info.notes.push_back(info.manifest_error);
+  for (const std::string& damage : recording::damaged_side_files(r))
+    if (!info.manifest_error.starts_with(damage.substr(0, damage.find(' ')) + " is damaged"))
+      info.notes.push_back(damage);
   for (const auto& damage : info.log.damage)
     info.notes.push_back(damage + "; what is before can be replayed");
   if (!info.log.end && info.log.damage.empty())

@@ -8,18 +8,31 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
 #include "recording/log_reader.h"
 
 namespace backstep::recording {
 
+namespace {
+
+constexpr off_t kSize = 4096;
+
+// Number and checksum change in one step, whoever is killed when.
+uint64_t with_check(uint32_t number) {
+  return number | static_cast<uint64_t>(hot::crc32c(0, &number, sizeof number)) << 32;
+}
+
+}  // namespace
+
 Tree::Tree(const Recording& recording) {
-  constexpr off_t kSize = 4096;
-  const std::string path = recording.dir() + "/tree";
+  const std::string path = Tree::path(recording);
   Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
   // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
@@ -31,11 +44,26 @@ Tree::Tree(const Recording& recording) {
   if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path, errno_text(errno)));
   last_ = static_cast<uint64_t*>(p);
   uint64_t none = 0;
-  __atomic_compare_exchange_n(last_, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  __atomic_compare_exchange_n(last_, &none, with_check(1), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 uint64_t Tree::next_number() {
-  return __atomic_add_fetch(last_, 1, __ATOMIC_SEQ_CST);
+  uint64_t before = __atomic_load_n(last_, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(last_, &before, with_check(static_cast<uint32_t>(before) + 1), false,
+                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+  return static_cast<uint32_t>(before) + 1;
+}
+
+bool Tree::is_intact(const Recording& recording) {
+  std::ifstream in(path(recording), std::ios::binary);
+  if (!in) return true;  // a recorder that was killed at once
+  std::vector<char> bytes(kSize + 1);
+  in.read(bytes.data(), kSize + 1);
+  uint64_t last = 0;
+  std::memcpy(&last, bytes.data(), sizeof last);
+  return in.gcount() == kSize && (last == 0 || last == with_check(static_cast<uint32_t>(last))) &&
+         std::all_of(bytes.begin() + sizeof last, bytes.end(), [](char b) { return b == 0; });
 }
 
 std::vector<ProcessInfo> list_processes(const Recording& recording) {

@@ -16,10 +16,13 @@ class Tree {
   // Maps the counter of a recording, making it if need be; throws Error.
   explicit Tree(const Recording& recording);
   uint64_t next_number();
-  uint64_t last_number() const { return __atomic_load_n(last_, __ATOMIC_SEQ_CST); }
+  uint64_t last_number() const { return static_cast<uint32_t>(__atomic_load_n(last_, __ATOMIC_SEQ_CST)); }
+
+  static std::string path(const Recording& recording) { return recording.dir() + "/tree"; }
+  static bool is_intact(const Recording& recording);
 
  private:
-  uint64_t* last_;
+  uint64_t* last_;  // low half: the number; high half: its CRC-32C
 };
 
 // One log, as its header and manifest tell.
