@@ -350,7 +350,9 @@ Outcome Replayer::run() {
       react(process_.engine().run());
     }
   }
-  outcome_->ticks = ctx.tick;
+  // Where a recording was stopped the last event is its end, however far the program has run since.
+  const bool stopped = outcome_->complete && outcome_->kind == EndKind::Stopped;
+  outcome_->ticks = stopped ? outcome_->ticks : ctx.tick;
   outcome_->events = bs_replay.event;
   return *outcome_;
 }
@@ -714,6 +716,7 @@ void Replayer::end(const Event& e) {
   o.complete = true;
   o.kind = e.end;
   o.status = e.result;
+  o.ticks = e.tick;
   o.damaged = log_->damage().has_value();
   if (o.damaged) o.incomplete = *log_->damage() + "; all of its events have been replayed";
   outcome_ = o;
