@@ -306,7 +306,6 @@ std::string Recorder::keep(int fd) {
       }
     }
   } quiet(*this);
-  RoomForFds room;
   std::string key = store_.add(fd);
   if (!detached_ && keys_.insert(key).second) recording_.add_key(key);
   return key;
@@ -410,6 +409,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   bool writable_share = shared && (prot & PROT_WRITE);
   if (shared && !writable_share) writable_share = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
   if (S_ISREG(st.st_mode)) {
+    RoomForFds room;
     try {
       key = keep(fd);
       if (!writable_share) {
