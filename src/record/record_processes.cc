@@ -457,6 +457,8 @@ int succeed() {
     recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
     recorder->load();
   } catch (const std::exception& e) {
+    // A log without a program is of no use to anybody.
+    if (recorder) unlink(recording::Recording(s.recording).log_path(s.origin.process).c_str());
     recorder::run_unrecorded(s, e.what());
   }
   recorder->run();
