@@ -461,6 +461,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         Region snapshot = r;
         snapshot.flags &= ~MAP_SHARED;
         snapshot.flags |= MAP_PRIVATE;
+        snapshot.content = content_of(key);
         if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
       }
     } catch (const Error& e) {

@@ -391,8 +391,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     // The logs of most forked children end here at once, and say so themselves.
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
-  if (!vfork_)
+  if (!vfork_) {
     for (auto& [key, object] : objects_) object->release_all();
+    process_.engine().save_translations();
+  }
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);

@@ -140,6 +140,7 @@ void Recorder::load() {
   prctl(PR_SET_NAME, name.c_str());
   save_manifest();
 
+  process_.keep_translations(options_.engine.translations);
   Context& ctx = context();
   std::memset(ctx.gpr, 0, sizeof ctx.gpr);
   ctx.gpr[RSP] = start_.rsp;
@@ -171,7 +172,9 @@ void Recorder::load() {
 void Recorder::map(const Region& region, int fd) {
   std::string key = fd >= 0 ? keep(fd) : "";
   Fd copy(key.empty() ? -1 : store_.open(key));
-  if (long err = process_.map_region(region, copy.get()))
+  Region r = region;
+  r.content = content_of(key);
+  if (long err = process_.map_region(r, copy.get()))
     throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name,
                             region.start, errno_text(static_cast<int>(-err))));
   log_map(region, key);
@@ -499,6 +502,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  if (options_.engine.statistics) say(process_.engine().statistics());
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
 
@@ -522,6 +526,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   } else if (!detached_) {
     leave_shared();
     close_recording(kind, status, pc);
+    process_.engine().save_translations();
   }
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
@@ -532,9 +537,11 @@ void Recorder::die(int signo, Address pc, bool asynchronous) {
     // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
     const bool behind = pc == context().rip;
     vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
-  } else if (!detached_)
+  } else if (!detached_) {
     leave_shared();
-  if (!vfork_ && !detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
+    close_recording(EndKind::Signal, signo, pc, asynchronous);
+    process_.engine().save_translations();
+  }
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

@@ -237,6 +237,7 @@ void Replayer::prepare() {
           if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
         process_.signals.mask = e.values[19];
         process_.current().tid = static_cast<int>(e.values[20]);
+        process_.keep_translations(options_.engine.translations);
         return;
       }
       default:
@@ -253,6 +254,7 @@ void Replayer::prepare() {
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
+  if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
   int fd = -1;
   if (!e.key.empty()) {
