@@ -124,6 +124,8 @@ Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int 
   save(*fresh, signals);
   fresh->name = next_name_++;
   fresh->tid = tid;
+  fresh->filters = current_->filters;
+  fresh->strict = current_->strict;
   fresh->gpr[RAX] = 0;
   if (stack) fresh->gpr[RSP] = stack;
   if (flags & kSetTls) fresh->fs_base = tls;
@@ -553,6 +555,11 @@ bool Process::push_handler(int signo, const siginfo_t& info, const TrapInfo& tra
                               [this](uint64_t a, uint64_t n) { return writable(a, n); });
   if (ok && (action.flags & kResetHand)) actions[signo].handler = 0;
   return ok;
+}
+
+bool Process::push_frame(const KernelSigaction& action, int signo, const siginfo_t& info) {
+  return push_signal_frame(context(), signals, action, signo, info, TrapInfo{}, visible_state(),
+                           [this](uint64_t a, uint64_t n) { return writable(a, n); });
 }
 
 uint32_t Process::memory_checksum() const {

@@ -92,6 +92,8 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
   for (auto [fd, kind] : before.fd_kinds)
     if (fd < kTrackedFds) bs_record.fd_kind[fd] = static_cast<uint8_t>(kind);
   started_ns_ = 0;
+  process_.current().filters = load_filters(before.filters);
+  bs_record.filtered = !before.filters.empty();
 }
 
 Recorder::~Recorder() = default;
@@ -258,6 +260,7 @@ void Recorder::on_syscall() {
   uint64_t args[6];
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
+  if (s.filtered && !s.executed && filtered_call(nr, args)) return;
   if (s.sharing && !s.executed) own_arguments(row, nr, args);
   int64_t result;
   if (s.executed) {  // by the hot half
@@ -345,6 +348,19 @@ void Recorder::on_host_op(const isa::Insn& insn) {
   }
 }
 
+void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
+  const Context& ctx = context();
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at = log.begin(EventKind::Signal, flags, static_cast<uint16_t>(info.si_signo));
+  at = log.put_place(at, ctx.tick, ctx.rip);
+  at = recording::put_u32(at, register_digest(ctx));
+  at = recording::put_varint(at, static_cast<uint64_t>(info.si_signo));
+  std::memcpy(at, &info, sizeof info);
+  log.commit(at + sizeof info);
+}
+
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
@@ -354,16 +370,7 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
   siginfo_t info = fault_siginfo(fault);
-  log_.reserve(4096);
-  recording::Appender& log = log_.appender();
-  if (log.chunk) {
-    uint8_t* at = log.begin(EventKind::Signal, 0, static_cast<uint16_t>(fault.signo));
-    at = log.put_place(at, ctx.tick, ctx.rip);
-    at = recording::put_u32(at, register_digest(ctx));
-    at = recording::put_varint(at, static_cast<uint64_t>(fault.signo));
-    std::memcpy(at, &info, sizeof info);
-    log.commit(at + sizeof info);
-  }
+  log_signal(info, 0);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
   set_real_mask();
 }
@@ -414,16 +421,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
       case Fate::Handle:
         break;
     }
-    log_.reserve(4096);
-    recording::Appender& log = log_.appender();
-    if (log.chunk) {
-      uint8_t* at = log.begin(EventKind::Signal, recording::kAsynchronous, static_cast<uint16_t>(signo));
-      at = log.put_place(at, ctx.tick, ctx.rip);
-      at = recording::put_u32(at, register_digest(ctx));
-      at = recording::put_varint(at, static_cast<uint64_t>(signo));
-      std::memcpy(at, &info, sizeof info);
-      log.commit(at + sizeof info);
-    }
+    log_signal(info, recording::kAsynchronous);
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;
     if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);

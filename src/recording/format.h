@@ -110,6 +110,7 @@ enum EventFlag : uint8_t {
   kInexact = 4,       // handled by the general fallback
   kAsynchronous = 8,  // Signal, Turn, End: came from outside, not from the instruction at pc
   kInCall = 16,       // Memory: written by the system call under way, before it is finished
+  kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
 };
 
 // System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.

@@ -400,10 +400,12 @@ void Replayer::on_syscall() {
              fmt::format("{}, registers with digest {:#x}", now, digest));
   apply_call(e, args);
   int64_t result = e.result;
-  if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
+  const bool denied = e.flags & recording::kDenied;
+  if (syscall_row(nr).how == How::Special && !denied) result = special(nr, args, e.result);
   if (result != e.result) diverged(e, event_text(e), fmt::format("{} = {}", now, result));
   process_.current().in_call = false;
-  if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (nr != SYS_rt_sigreturn || denied) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (denied) return after_call(0, 0);
   end_of_call(nr, args, result);
 }
 
