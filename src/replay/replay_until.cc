@@ -31,6 +31,12 @@ using recording::Event;
 using recording::EventHeader;
 using recording::EventKind;
 
+namespace {
+
+constexpr unsigned kOften = 200;  // some time for a flush of the cache, in signals
+
+}  // namespace
+
 void Replayer::start() {
   hold_signals_ = true;
   process_.engine().keep_jumps();
@@ -50,11 +56,19 @@ bool Replayer::at_goal() const {
 }
 
 void Replayer::install(Stops stops) {
-  for (const Breakpoint& b : stops_.breaks) engine::remove_break(b.pc);
+  for (const Breakpoint& b : stops_.breaks)
+    b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
   stops_ = {};
   watch_.set(stops.watches);
-  for (const Breakpoint& b : stops.breaks)
-    if (!engine::add_break(b.pc)) throw Error("there are too many breakpoints");
+  conditions_.resize(stops.breaks.size());
+  for (size_t i = 0; i < stops.breaks.size(); i++) {
+    const Breakpoint& b = stops.breaks[i];
+    conditions_[i] = {b.conditions.data(), b.conditions.size()};  // they stay where they are when moved
+    const bool added = b.conditions.empty()
+                           ? engine::add_break(b.pc)
+                           : engine::add_condition(b.pc, &conditions_[i], false_hits_[b.pc] >= kOften);
+    if (!added) throw Error("there are too many breakpoints");
+  }
   stops_ = std::move(stops);
 }
 
@@ -73,6 +87,8 @@ bool Replayer::meets_breakpoint() {
     if (b.conditions.empty()) return true;
     for (const auto& condition : b.conditions)
       if (holds(condition, process_)) return true;
+    // What is met in vain so often is to be asked in translated code from now on.
+    if (++false_hits_[b.pc] >= kOften) engine::inline_break(b.pc);
   }
   return false;
 }

@@ -12,6 +12,7 @@
 #include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
+#include "replay/agent_expression.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
 #include "replay/until.h"
@@ -129,6 +130,8 @@ class Replayer {
   void diverted_host_op(const isa::Insn& insn);
 
   Stops stops_;
+  std::vector<HotCondition> conditions_;    // of stops_.breaks; the engine points here
+  std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
   std::optional<WatchedMemory::Hit> watch_hit_;  // in the last round …
   Position before_;                              // … which began here
