@@ -22,8 +22,8 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
-#include "replay/agent_expression.h"
 #include "recording/tree.h"
+#include "replay/agent_expression.h"
 
 namespace backstep::replayer {
 
