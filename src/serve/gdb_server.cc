@@ -113,6 +113,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   watches_.clear();
   wanted_ = {};
   general_ = continue_ = 0;
+  about_child_ = false;
   multiprocess_ = swbreak_ = hwbreak_ = false;
   told_diverted_ = false;
   timeline_.end_diversion();
@@ -185,6 +186,13 @@ std::optional<int> GdbServer::parse_thread(std::string_view text) const {
   return id ? std::optional(static_cast<int>(*id)) : std::nullopt;
 }
 
+bool GdbServer::is_child(std::string_view thread) const {
+  if (!thread.starts_with('p')) return false;
+  thread.remove_prefix(1);
+  auto pid = take_hex(thread);
+  return pid && *pid != 0 && static_cast<int>(*pid) != pid_;
+}
+
 int GdbServer::general_thread() {
   for (const auto& t : state().threads)
     if (t.tid == general_) return general_;
@@ -234,6 +242,10 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       break;
     case Arrival::CallReturn:
       head += fmt::format("syscall_return:{:x};", arrival.nr);
+      break;
+    case Arrival::Fork:
+      head += fmt::format("fork:{};", multiprocess_ ? fmt::format("p{0:x}.{0:x}", arrival.pid)
+                                                    : fmt::format("{:x}", arrival.pid));
       break;
     case Arrival::Begin:
       head += "replaylog:begin;";
@@ -539,10 +551,12 @@ std::string GdbServer::query(std::string_view packet) {
     multiprocess_ = packet.find("multiprocess+") != std::string_view::npos;
     swbreak_ = packet.find("swbreak+") != std::string_view::npos;
     hwbreak_ = packet.find("hwbreak+") != std::string_view::npos;
+    wanted_.forks = multiprocess_ && packet.find("fork-events+") != std::string_view::npos;
     return "PacketSize=1f000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;multiprocess+;"
            "swbreak+;hwbreak+;ConditionalBreakpoints+;QPassSignals+;QCatchSyscalls+;qXfer:features:read+;"
            "qXfer:auxv:read+;qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+;"
            "qXfer:siginfo:write+;qXfer:libraries-svr4:read+;qXfer:memory-map:read+;qGetTLSAddr+;"
+           "fork-events+;"
            "error-message+";
   }
   if (takes("qXfer:")) return transfer(packet);
@@ -679,11 +693,13 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       return memory(p);
     case 'Z':
     case 'z':
-      return set_point(p);
+      return about_child_ ? "OK" : set_point(p);
     case 'H': {
       if (p.size() < 3) return "E01";
       auto tid = parse_thread(p.substr(2));
       if (!tid) return "E01";
+      // gdb takes leave of a forked child, which has a recording of its own: not our breakpoints are meant.
+      if (p[1] == 'g') about_child_ = is_child(p.substr(2));
       (p[1] == 'g' ? general_ : continue_) = *tid;
       return "OK";
     }
@@ -726,6 +742,11 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       }
       return "";
     case 'D':
+      if (p.starts_with("D;") && is_child("p" + packet.substr(2))) {
+        about_child_ = false;
+        return "OK";
+      }
+      return std::nullopt;
     case 'k':
       return std::nullopt;
     case '!':

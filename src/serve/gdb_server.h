@@ -50,6 +50,7 @@ class GdbServer {
 
   std::string thread_id(int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
+  bool is_child(std::string_view thread) const;                  // of another process than ours
   int general_thread();
   const timeline::WorkerState& state();  // of the present
   const timeline::Registers& registers_of(int tid);
@@ -69,6 +70,7 @@ class GdbServer {
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false;
   int general_ = 0, continue_ = 0;
+  bool about_child_ = false;  // the general process is a forked child that gdb is about to detach from
   std::optional<timeline::WorkerState> state_;
   std::map<int, timeline::Registers> registers_;
   std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks_;  // by type; with conditions

@@ -109,7 +109,7 @@ define goto
     monitor --next goto $arg0 $arg1 $arg2
   end
   if $argc == 0 || $argc > 3
-    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | BOOKMARK\n
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n
   else
     stepi
   end
@@ -199,8 +199,14 @@ def backstep_last(argument):
     return "last %d %d" % (int(place), place.dereference().type.sizeof)
 
 BackstepMove("goto", "Go to any moment of the recording:\n"
-             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or the name of a bookmark.",
+             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
+             "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
+             "output, call NAME, quantum), or the name of a bookmark.",
              lambda argument: "goto " + argument)
+BackstepMove("step-quantum", "To the start of the next quantum (all that is executed during one tick).",
+             lambda argument: "goto next quantum")
+BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
+             lambda argument: "goto previous quantum")
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
 BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
              backstep_last)
