@@ -36,11 +36,11 @@ struct Block {
 };
 static_assert(sizeof(Block) == 32);
 
-enum class ExitKind : uint8_t { Branch, HostOp, TickStop, Watch };
+enum class ExitKind : uint8_t { Branch, HostOp, TickStop, Watch, Break };
 
 struct Exit {
-  Address target;  // Branch, TickStop: where to go on; HostOp: address of the instruction
-  uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
+  Address target;  // Branch, TickStop: where to go on; HostOp, Break: address of the instruction
+  uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp, Break: where to continue
   ExitKind kind;
   uint8_t length;  // HostOp, Watch: length of the instruction; Branch: it leads to another range (1) or not
   uint16_t size;   // Watch: bytes that it writes at most
@@ -118,11 +118,20 @@ inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 // A place where the guest stops before it executes the instruction there (breaks_hot.cc).
 struct Break {
   Address pc;
-  uint32_t cache;  // where its int3 is; 0: the instruction is not translated
-  uint16_t users;
-  uint8_t byte;  // what was there
+  const void* condition;  // the client's, for hooks.condition_hot; null: none
+  uint32_t cache;         // where its int3 is; 0: the instruction is not translated, or has a question
+  uint16_t users;         // who want to stop whatever the condition says
+  uint8_t byte;           // what was there
+  bool inlined;           // translations get a question in front of the instruction instead of an int3
 };
 inline constexpr uint32_t kMaxBreaks = 1024;
+
+// A question in translated code: does the condition of the breakpoint here hold?
+struct Question {
+  Address pc;
+  uint32_t cache;  // where it begins, which is where the instruction's translation begins
+};
+inline constexpr uint32_t kQuestionSize = 16;
 
 struct DataRange {
   Address start, end;
@@ -164,6 +173,8 @@ struct Cache {
   bool keep_jumps;  // every instruction keeps code of its own: no jump is overwritten by its target
   uint32_t break_count;
   Break breaks[kMaxBreaks];
+  uint32_t question_count;
+  Question questions[kMaxBreaks];
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
@@ -204,15 +215,22 @@ void add_link(uint32_t block, uint32_t patch, Address target);
 void undo_crossings();  // links between ranges lead to their stubs again
 uint32_t new_exit_stub(const Exit& exit);
 // --- breaks_hot.cc ---
+struct Emitter;
 bool add_break(Address pc);  // counted; false: there are too many
 void remove_break(Address pc);
+// One that stops only where `condition` holds. `often`: it is met often, so ask in translated code.
+bool add_condition(Address pc, const void* condition, bool often);
+void remove_condition(Address pc);
+void inline_break(Address pc);  // it turned out to be met often; outside of the cache
 Break* find_break(Address pc);
+void emit_question(Emitter& e, Address pc);  // if one is wanted there
+bool question_at(uint32_t cache);
+bool break_holds(Address pc);
 const Break* break_at(uint32_t cache);                         // null: none
 void patch_breaks(Address start, Address end);                 // code was translated
 void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
 bool data_watched(Address page);
 // --- watch_hot.cc ---
-struct Emitter;
 void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
 bool watch_matches();  // does the address that a store check found lie near a watched range?
 // The block that holds a cache address; 0: none.

@@ -240,6 +240,7 @@ std::optional<Stop> Engine::after_exit(Reason reason) {
     case Reason::HostOp: {
       const Exit& exit = kExits[ctx.exit];
       ctx.rip = exit.target;
+      if (exit.kind == ExitKind::Break) return Stop{Stop::Break, {}, {}};
       if (exit.kind == ExitKind::Watch) return Stop{Stop::Watched, {}, {}};
       isa::Insn insn;
       if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
@@ -322,7 +323,7 @@ std::optional<Stop> Engine::after_fault() {
         break;
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
-    const uint32_t copied = cache + (in.gs ? kGsPrologue : 0);
+    const uint32_t copied = cache + (question_at(cache) ? kQuestionSize : 0) + (in.gs ? kGsPrologue : 0);
     auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(copied));
     if (in.disp_at && fault.cache_pc > copied && emitted[0] == 0x48 && emitted[1] == 0x89 &&
         emitted[3] == 0x25) {

@@ -536,6 +536,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     uint8_t* at = b.e.p;
     if (c.check) b.used |= named_registers(in, code);
+    if (c.break_count && !transient) emit_question(b.e, pc);
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc);
     ended = emit_instruction(b, in, code, pc);
     meta[2 * count] = in.length;

@@ -111,7 +111,7 @@ void Recorder::prepare(CpuLevel level) {
   s.our_fds[0] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
-  engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
+  engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot, nullptr};
   manifest_.cpu.level = cpu_level_name(level);
   manifest_.cpu.shown = shown_features(level);
   manifest_.cpu.shown["xcr0"] = process_.xcr0;
