@@ -37,6 +37,7 @@ using recording::EventKind;
 
 namespace {
 
+constexpr uint64_t kWriteFault = 2;     // in the error code of a page fault
 constexpr uint64_t kDeepInterval = 64;  // events between two memory checksums of --check=deep
 
 std::string human_size(uint64_t bytes) {
@@ -261,7 +262,10 @@ void Recorder::on_syscall() {
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
   if (s.filtered && !s.executed && filtered_call(nr, args)) return;
-  if (s.sharing && !s.executed) own_arguments(row, nr, args);
+  if (s.sharing && !s.executed) {
+    own_arguments(row, nr, args);
+    if (changes_files(nr)) own_changed_file(nr, args);
+  }
   int64_t result;
   if (s.executed) {  // by the hot half
     result = s.result;
@@ -365,7 +369,10 @@ void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
   if (process_.alias_write(fault)) return;
-  if (fault.signo == SIGSEGV && bs_record.sharing && own_page(fault.address, false)) return;
+  if (fault.signo == SIGSEGV && bs_record.sharing &&
+      own_page(fault.address,
+               fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
+    return;
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
@@ -521,10 +528,12 @@ void Recorder::say(const std::string& text) const {
 void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   if (vfork_) {
     vfork_end_ = VforkEnd{0, pc};
-  } else if (!detached_) {
+  } else {
     leave_shared();
-    close_recording(kind, status, pc);
-    process_.engine().save_translations();
+    if (!detached_) {
+      close_recording(kind, status, pc);
+      process_.engine().save_translations();
+    }
   }
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
@@ -535,10 +544,12 @@ void Recorder::die(int signo, Address pc, bool asynchronous) {
     // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
     const bool behind = pc == context().rip;
     vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
-  } else if (!detached_) {
+  } else {
     leave_shared();
-    close_recording(EndKind::Signal, signo, pc, asynchronous);
-    process_.engine().save_translations();
+    if (!detached_) {
+      close_recording(EndKind::Signal, signo, pc, asynchronous);
+      process_.engine().save_translations();
+    }
   }
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);

@@ -205,7 +205,15 @@ void Replayer::set_memory(const Event& e) {
   auto* page = reinterpret_cast<void*>(first);
   bool locked = !(r->prot & PROT_WRITE);
   if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
-  bool ok = bs_guarded_copy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+  bool ok = true;
+  auto set = [&](uint64_t addr, std::span<const std::byte> bytes) {
+    ok &= bs_guarded_copy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
+  };
+  if (e.kind == EventKind::Shared) {
+    for (const recording::Piece& piece : e.pieces) set(piece.addr, piece.bytes);
+  } else {
+    set(e.addr, e.body);
+  }
   if (locked) mprotect(page, last - first, r->prot & (PROT_READ | PROT_EXEC) ? PROT_READ : PROT_NONE);
   if (!ok) throw Error(fmt::format("cannot set memory at {:#x}", e.addr), kExitDivergence);
 }
@@ -375,7 +383,11 @@ void Replayer::on_syscall() {
   if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
-  while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
+  while ((e.kind == EventKind::Memory || e.kind == EventKind::Shared) && (e.flags & recording::kInCall)) {
+    if (e.kind == EventKind::Shared &&
+        (e.tick != ctx.tick || e.pc != ctx.rip - 2 || e.digest != register_digest(ctx)))
+      diverged(e, event_text(e),
+               fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2)));
     change_memory(e);
     if (!take(e)) return end_incomplete();
   }
@@ -561,7 +573,8 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
-    } else if (kind == EventKind::Memory && (header.flags & recording::kInCall)) {
+    } else if ((kind == EventKind::Memory || kind == EventKind::Shared) &&
+               (header.flags & recording::kInCall)) {
       break;  // of the next call
     } else if (kind == EventKind::Memory) {
       take(e);
