@@ -373,7 +373,7 @@ void Translations::forget(Address start, Address end) {
 
 void Translations::save() {
   const Cache& c = bs_cache;
-  if (!used() || c.watch || c.evex_seen || c.break_count || !c.link) return;
+  if (!used() || c.watch || c.evex_seen || c.break_count || c.question_count || !c.link) return;
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;
   if (made < 128 || made < loaded_ / 10 ||
