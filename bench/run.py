@@ -133,17 +133,18 @@ int work_{n}(int count) {{
 
 class Workload:
     """cpu: counts for the geometric mean. one_core: natively on one core only. cpu_time: of the processors, not of the
-    clock. calls: how often it does what it is about, for the time of one. targets: {"record_ratio": ..., ...}.
+    clock. calls: how often it does what it is about, for the time of one. gdb: replay means these commands, in gdb.
     inner: the command records a part of itself, by what is in the variable RECORD, and writes the nanoseconds that count
-    to the file BENCH_TIME. rounds: at most so many."""
+    to the file BENCH_TIME. rounds: at most so many. targets: {"record_ratio": ..., ...}."""
 
     def __init__(self, name, command, cpu=False, stdin=None, needs=None, one_core=False, cpu_time=False, calls=None,
-                 targets=None, inner=False, rounds=None):
+                 gdb=None, inner=False, rounds=None, targets=None):
         self.name, self.command, self.cpu, self.stdin = name, command, cpu, stdin
         self.missing = needs if needs and not shutil.which(needs) else None
         core = str(min(os.sched_getaffinity(0)))
         self.native = ["taskset", "-c", core] + command if one_core else command
         self.cpu_time, self.calls, self.targets = cpu_time, calls, targets or {}
+        self.gdb = [word for command in gdb for word in ("-ex", command)] if gdb else None
         self.inner, self.rounds = inner, rounds
 
 
@@ -236,6 +237,8 @@ def workloads(folder, quick):
                  needs="redis-server", targets={"record_ratio": 2.5}),
         # Its replay takes as long as what it computes: compare with 'native CPU s'.
         Workload("sleeper", [here("sleeper"), str(50 // scale)]),
+        Workload("false conditional hits in gdb", [here("hits"), str(10_000_000 // scale)], needs="gdb",
+                 gdb=["break hit if i < 0", "continue"], targets={"replay_s": 5}),
     ]
 
 
@@ -284,6 +287,8 @@ def measure(workload, rounds, folder):
             "record": workload.command if workload.inner else recorder + workload.command,
             "replay": [BACKSTEP, "replay", "--autopilot", "-q", recording],
         }
+        if workload.gdb:
+            commands["replay"] = [BACKSTEP, "replay", "-q", recording, "-nx", "-batch"] + workload.gdb
         for how, command in commands.items():
             stdin = None if how == "replay" else workload.stdin
             seconds, cpu, megabytes = run(command, stdin, os.path.join(folder, "out." + how),
@@ -293,7 +298,8 @@ def measure(workload, rounds, folder):
             memory[how] = max(memory[how], megabytes)
         if not same(os.path.join(folder, "out.native"), os.path.join(folder, "out.record")):
             raise RuntimeError("the recorded run printed something else than the native one")
-        if not workload.inner and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
+        replayed = not workload.inner and not workload.gdb
+        if replayed and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
             raise RuntimeError("the replay printed something else than the recorded run")
     info = subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True)
     info = json.loads(info.stdout)

@@ -107,6 +107,12 @@ std::string syscall_text(const Event& event, size_t strings) {
   return out;
 }
 
+std::string shared_text(const Event& event) {
+  uint64_t changed = 0;
+  for (const recording::Piece& piece : event.pieces) changed += piece.bytes.size();
+  return fmt::format("shared memory {:#x}, {} bytes changed by another process", event.addr, changed);
+}
+
 std::string turn_text(const Event& event) {
   switch (static_cast<recording::TurnReason>(event.nr)) {
     case recording::TurnReason::Preempted:
@@ -161,8 +167,7 @@ std::string event_text(const Event& event, size_t strings) {
     case EventKind::Turn:
       return turn_text(event);
     case EventKind::Shared:
-      return fmt::format("shared memory {:#x}, {} bytes, changed by another process", event.addr,
-                         event.length);
+      return shared_text(event);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"

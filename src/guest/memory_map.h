@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/content.h"
 #include "engine/layout.h"
 
 namespace backstep::guest {
@@ -20,6 +21,7 @@ struct Region {
   uint64_t offset = 0;          // into the file at `start`
   std::string name;             // file path as /proc would show it, "[heap]", "[stack]" or empty
   uint64_t dev = 0, inode = 0;
+  Content content{};  // of the file, as long as it has never been writable here: then memory shows just that
 };
 
 enum class Zone { Images, Data };  // layout.h
@@ -40,6 +42,8 @@ class MemoryMap {
   void remove(uint64_t start, uint64_t end);
   // False (nothing changed) if part of the range is not mapped: mprotect's ENOMEM.
   bool protect(uint64_t start, uint64_t end, int prot);
+  // Memory there was written past its protection: it no longer shows the file that is mapped.
+  void overwrite(uint64_t start, uint64_t end);
   // The region that holds addr, or null. Pointers are good until the next change of the map.
   const Region* find(uint64_t addr) const;
   // First region with end > addr.

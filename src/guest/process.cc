@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +59,7 @@ Process::Process(const EngineOptions& options)
             watch_aliases(*next, last);
             last += kPage;
           }
-          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false};
+          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false, {}, 0};
         }
         bool writable = false, stable = true;
         for (uint64_t at = start; at < end;) {
@@ -67,11 +68,23 @@ Process::Process(const EngineOptions& options)
           stable &= r->inode != 0;
           at = r->end;
         }
-        return engine::FetchRange{start, end, writable, stable && !writable};
+        engine::FetchRange range{start, end, writable, stable && !writable, {}, 0};
+        if (here->start == start && here->end == end)
+          range.content = here->content, range.offset = here->offset;
+        return range;
       }) {
   xcr0 = engine::this_machine().xcr0 & 7;
   map.brk_start = map.brk = layout::kBrkStart;
   current_ = (threads_[1] = std::make_unique<Thread>()).get();
+}
+
+void Process::keep_translations(const std::string& folder) {
+  if (folder.empty()) return;
+  std::vector<uint64_t> files;
+  map.for_each([&](const Region& r) {
+    if (r.content) files.insert(files.end(), {r.start, r.end, r.offset, r.content.high, r.content.low});
+  });
+  engine_.keep_translations(folder, XXH3_64bits(files.data(), files.size() * sizeof files[0]));
 }
 
 Thread* Process::thread(int name) {

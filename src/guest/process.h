@@ -22,6 +22,9 @@ class Process {
   explicit Process(const EngineOptions& options);
 
   engine::Engine& engine() { return engine_; }
+  const engine::Engine& engine() const { return engine_; }
+  // Translations outlive the process in this folder (empty: they do not). When the program is loaded.
+  void keep_translations(const std::string& folder);
   MemoryMap map;
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};

@@ -222,8 +222,9 @@ std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6
   end = std::min(end, start + args[2]);
   if (to < 0 || (end == start && args[2])) return logged(-EIO);
   process_.engine().forget(start, end);
+  process_.map.overwrite(start, end);
   process_.prepare_write(start, end);
-  if (bs_record.sharing) own_range(start, end - start);
+  if (bs_record.sharing) own_range(start, end - start, SharedObject::Hold::Write);
   uint64_t real[6];
   std::copy(args, args + 6, real);
   real[2] = end - start;

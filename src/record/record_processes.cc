@@ -99,7 +99,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const uint64_t stack = nr == SYS_clone ? args[1] : 0;
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
-  if (follow) share_with_child();
+  share_with_child();
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
@@ -114,6 +114,8 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
     return 0;
   }
+  if (result < 0)
+    for (auto& [key, object] : objects_) object->no_child();
   set_real_mask();
   log_call(row, nr, args, result, true);
   return result;
@@ -147,7 +149,9 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
       detached_ = true;  // it has given up the rights for that; its parent's log says that it was started
     }
   }
-  if (!detached_ && s.sharing) start_threads();
+  for (auto& [key, object] : objects_) object->become_child();
+  requests_.clear();
+  if (s.sharing) start_threads();
   // A child of vfork may fork: that is a process like any other, with memory of its own.
   vfork_ = s.no_leave = false;
   vfork_end_.reset();
@@ -397,8 +401,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     // The logs of most forked children end here at once, and say so themselves.
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
-  if (!vfork_)
+  if (!vfork_) {
     for (auto& [key, object] : objects_) object->release_all();
+    process_.engine().save_translations();
+  }
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);

@@ -140,14 +140,20 @@ class Recorder final : public guest::Placer {
   int64_t do_shmdt(const uint64_t args[6]);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
-  void set_page_rights(SharedObject& object, uint64_t page, bool access);
+  void set_page_rights(SharedObject& object, uint64_t page);
   void check_shared(uint64_t start, uint64_t end);
   void drop_unmapped();
-  bool own_page(uint64_t addr, bool in_call);
-  void own_range(uint64_t addr, uint64_t size);
+  bool own_page(uint64_t addr, SharedObject::Hold wanted, bool in_call);
+  void own_object_page(SharedObject& object, uint64_t page);
+  void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
-  void log_shared(uint64_t addr, const unsigned char* contents);
+  void log_shared(uint64_t addr, const unsigned char* contents, const SharedObject::Page* before,
+                  bool in_call);
   void serve_shared();
+  void serve_shared_at(int64_t when);
+  void grant_requests(int64_t now);
+  void fall_asleep();
+  void wake_up();
   void share_with_child();
   void leave_shared();
 
@@ -163,6 +169,13 @@ class Recorder final : public guest::Placer {
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
   // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
+  struct ChangedFile {
+    int fd;
+    std::pair<uint64_t, uint64_t> id;  // device, inode
+    uint64_t size;
+  };
+  std::optional<ChangedFile> changed_file(uint64_t nr, const uint64_t args[6], int64_t result);
+  void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
   void log_map(const guest::Region& region, const std::string& key);
@@ -203,7 +216,7 @@ class Recorder final : public guest::Placer {
   bool traced_ = false;  // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
-  ControlPoint last_acquired_;  // the instruction that needed a shared page last
+  std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
 
   Turns turns_;
   Chaos chaos_;

@@ -28,6 +28,8 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.options.engine.max_block);
   number(s.options.engine.counter);
   number(s.options.engine.check_ticks);
+  text(s.options.engine.translations);
+  number(s.options.engine.statistics);
   text(s.library);
   text(s.recording);
   number(s.origin.process);

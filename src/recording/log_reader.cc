@@ -169,6 +169,35 @@ std::string take_text(Cursor& c) {
 
 }  // namespace
 
+namespace {
+
+// The runs of a Shared event become pieces, with the bytes between them if those are zero.
+bool decode_runs(Cursor& c, Event& e) {
+  static constexpr std::byte kZeroes[kSharedPage] = {};
+  e.length = kSharedPage;
+  uint64_t at = 0;
+  auto add = [&](const std::byte* from, uint64_t n) {
+    if (n == 0) return;
+    Piece piece;
+    piece.addr = e.addr + at;
+    piece.bytes = {from, n};
+    e.pieces.push_back(piece);
+  };
+  while (c.ok && c.p < c.end) {
+    const uint64_t same = c.varint(), count = c.varint();
+    const auto* bytes = reinterpret_cast<const std::byte*>(c.bytes(count));
+    if (!c.ok || same > kSharedPage - at || count > kSharedPage - at - same) return false;
+    if (e.flags & kFromZero) add(kZeroes, same);
+    at += same;
+    add(bytes, count);
+    at += count;
+  }
+  if (e.flags & kFromZero) add(kZeroes, kSharedPage - at);
+  return c.ok;
+}
+
+}  // namespace
+
 bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
   EventHeader header{};
   if (bytes.size() < kMinEvent) return false;
@@ -238,9 +267,7 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       place();
       e.digest = c.u32();
       e.addr = c.varint();
-      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
-      e.length = e.body.size();
-      break;
+      return c.ok && decode_runs(c, e);
     case EventKind::Turn:
       place();
       e.digest = c.u32();

@@ -112,6 +112,7 @@ Json to_json(const Manifest& m) {
   j["cpu"] = {
       {"vendor", m.cpu.vendor}, {"model", m.cpu.model}, {"level", m.cpu.level}, {"shown", m.cpu.shown}};
   j["start_ns"] = m.start_ns;
+  j["start_monotonic_ns"] = m.start_monotonic_ns;
   j["chaos"] = m.chaos ? Json(*m.chaos) : Json();
   j["end"] = m.end ? from_end(*m.end) : Json();
   j["notes"] = from_list(m.notes);
@@ -134,6 +135,7 @@ Manifest from_json(const Json& j) {
   m.cpu = {cpu.at("vendor").get<std::string>(), cpu.at("model").get<std::string>(),
            cpu.at("level").get<std::string>(), cpu.at("shown").get<std::map<std::string, uint64_t>>()};
   m.start_ns = j.at("start_ns").get<int64_t>();
+  m.start_monotonic_ns = j.value("start_monotonic_ns", int64_t{0});
   if (j.contains("chaos") && !j["chaos"].is_null()) m.chaos = j["chaos"].get<uint64_t>();
   if (!j.at("end").is_null()) m.end = to_end(j.at("end"));
   m.notes = to_list(j.at("notes"));
@@ -237,9 +239,13 @@ Manifest describe_start(const std::vector<std::string>& argv) {
   m.kernel = fmt::format("{} {}", name.sysname, name.release);
   m.cpu.vendor = cpu_vendor();
   m.cpu.model = cpu_model();
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  m.start_ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  auto now = [](clockid_t clock) {
+    timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+  };
+  m.start_ns = now(CLOCK_REALTIME);
+  m.start_monotonic_ns = now(CLOCK_MONOTONIC);
   return m;
 }
 

@@ -38,8 +38,9 @@ struct Manifest {
     friend bool operator==(const Cpu&, const Cpu&) = default;
   } cpu;
 
-  int64_t start_ns = 0;           // CLOCK_REALTIME
-  std::optional<uint64_t> chaos;  // seed, if recorded in chaos mode
+  int64_t start_ns = 0;            // CLOCK_REALTIME
+  int64_t start_monotonic_ns = 0;  // CLOCK_MONOTONIC at the same moment; 0: not known
+  std::optional<uint64_t> chaos;   // seed, if recorded in chaos mode
 
   // Missing: the recorder is still at work, or was killed.
   struct End {

@@ -39,6 +39,8 @@ int replay(const ReplayOptions& options) {
     setitimer(ITIMER_REAL, &timer, nullptr);
   }
   replayer::Outcome outcome = replayer.run();
+  replayer.save_translations();
+  if (options.engine.statistics) fmt::print(stderr, "backstep: {}\n", replayer.engine_statistics());
   if (options.progress) {
     itimerval off{};
     setitimer(ITIMER_REAL, &off, nullptr);

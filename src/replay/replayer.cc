@@ -23,6 +23,7 @@
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
 #include "recording/tree.h"
+#include "replay/agent_expression.h"
 
 namespace backstep::replayer {
 
@@ -98,7 +99,7 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   }
   bs_replay.output = path_.empty();
   if (options.progress) bs_replay.size = log_->size();
-  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, condition_hot};
 }
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
@@ -204,7 +205,15 @@ void Replayer::set_memory(const Event& e) {
   auto* page = reinterpret_cast<void*>(first);
   bool locked = !(r->prot & PROT_WRITE);
   if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
-  bool ok = bs_guarded_copy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+  bool ok = true;
+  auto set = [&](uint64_t addr, std::span<const std::byte> bytes) {
+    ok &= bs_guarded_copy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
+  };
+  if (e.kind == EventKind::Shared) {
+    for (const recording::Piece& piece : e.pieces) set(piece.addr, piece.bytes);
+  } else {
+    set(e.addr, e.body);
+  }
   if (locked) mprotect(page, last - first, r->prot & (PROT_READ | PROT_EXEC) ? PROT_READ : PROT_NONE);
   if (!ok) throw Error(fmt::format("cannot set memory at {:#x}", e.addr), kExitDivergence);
 }
@@ -212,6 +221,7 @@ void Replayer::set_memory(const Event& e) {
 // … that may be code, or watched.
 void Replayer::change_memory(const Event& e) {
   process_.engine().forget(e.addr, e.addr + e.length);
+  process_.map.overwrite(e.addr, e.addr + e.length);
   process_.prepare_write(e.addr, e.addr + e.length);
   set_memory(e);
 }
@@ -237,6 +247,7 @@ void Replayer::prepare() {
           if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
         process_.signals.mask = e.values[19];
         process_.current().tid = static_cast<int>(e.values[20]);
+        process_.keep_translations(options_.engine.translations);
         return;
       }
       default:
@@ -253,6 +264,7 @@ void Replayer::prepare() {
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
+  if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
   int fd = -1;
   if (!e.key.empty()) {
@@ -374,7 +386,11 @@ void Replayer::on_syscall() {
   if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
-  while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
+  while ((e.kind == EventKind::Memory || e.kind == EventKind::Shared) && (e.flags & recording::kInCall)) {
+    if (e.kind == EventKind::Shared &&
+        (e.tick != ctx.tick || e.pc != ctx.rip - 2 || e.digest != register_digest(ctx)))
+      diverged(e, event_text(e),
+               fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2)));
     change_memory(e);
     if (!take(e)) return end_incomplete();
   }
@@ -560,7 +576,8 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
-    } else if (kind == EventKind::Memory && (header.flags & recording::kInCall)) {
+    } else if ((kind == EventKind::Memory || kind == EventKind::Shared) &&
+               (header.flags & recording::kInCall)) {
       break;  // of the next call
     } else if (kind == EventKind::Memory) {
       take(e);

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.bash"
 OUTPUT=same TREE_OPTIONS=--incomplete record_tree filters "$P/sys_seccomp"
 grep -q 'after exec: getpgrp -1, errno 33' filters.out || { cat filters.out; fail "filters are lost at execve"; }
-"$BACKSTEP" dump filters | grep -q 'mmap(.*filter of the program' || fail "dump does not say who denied the call"
+"$BACKSTEP" dump filters | seen 'mmap(.*filter of the program' || fail "dump does not say who denied the call"
 RECORD_OPTIONS=--check=deep TREE_OPTIONS=--incomplete record_tree deep "$P/sys_seccomp"
 # A real user, with many processes.
 if have man; then

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 SH
 cat >redis/run <<'SH'
 redis-server --port 0 --unixsocket sock --save 1 1 --dir . >/dev/null &
-until redis-cli -s sock ping 2>/dev/null | grep -q PONG; do :; done
+until redis-cli -s sock ping 2>/dev/null | seen PONG; do :; done
 while :; do
   redis-benchmark -s sock -c 3 -n 300 -q -t set,get,lpush >/dev/null
   redis-cli -s sock bgsave >/dev/null

@@ -7,7 +7,7 @@ sed 's/^attach: .*/attach/' tracer.out.native >expected
 sed 's/^attach: .*/attach/' tracer.out >got
 same expected got "a recorded tracer sees something else"
 grep -qx 'attach: Operation not permitted' tracer.out || fail "a recorded process was attached to"
-"$BACKSTEP" info tracer | grep -q 'tried to trace a process that is recorded' || fail "info does not say what was refused"
-"$BACKSTEP" info -p '#2' tracer | grep -q 'asked to be traced' || fail "info does not say why the child's recording ends"
+"$BACKSTEP" info tracer | seen 'tried to trace a process that is recorded' || fail "info does not say what was refused"
+"$BACKSTEP" info -p '#2' tracer | seen 'asked to be traced' || fail "info does not say why the child's recording ends"
 TREE_OUTPUT=no RECORD_OPTIONS=--check=deep record_tree deep "$P/tree_ptrace"
 ok
