@@ -395,7 +395,8 @@ void Replayer::on_syscall() {
     if (!take(e)) return end_incomplete();
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
-  if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
+  // A thread that leaves may be met by a signal that kills the process: that end is the signal's, below.
+  if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group) && e.end != EndKind::Signal) {
     check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
     return end(e);
   }
