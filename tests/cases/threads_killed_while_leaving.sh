@@ -19,7 +19,9 @@ gcc -o leave leave.c -pthread
 for ((i = 0; i < 100; i++)); do [ -s out ] && break; sleep 0.05; done
 sleep 0.3
 kill -TERM $!
-[ "$(status wait $!)" = 143 ] || fail "not dead of SIGTERM"
+got=0
+wait $! || got=$?
+[ $got = 143 ] || fail "ended with $got, not of SIGTERM"
 for _ in 1 2; do
   expect 0 "$BACKSTEP" replay --autopilot --json rec
   says '"complete":true'
