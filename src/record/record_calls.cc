@@ -167,7 +167,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_brk:
       return logged(process_.sys_brk(args[0]));
     case SYS_madvise:
-      return logged(process_.sys_madvise(args[0], args[1], args[2]));
+      logged(result = process_.sys_madvise(args[0], args[1], args[2]));
+      if (hot::is_error(result) && result != -ENOMEM) log_discarded(args[0], args[0] + args[1]);
+      return result;
     case SYS_mremap:
       result = process_.sys_mremap(args, std::nullopt);
       if (!hot::is_error(result))
@@ -326,6 +328,19 @@ void Recorder::log_map(const Region& r, const std::string& key) {
   at = recording::put_varint(at, r.dev);
   at = recording::put_varint(at, r.inode);
   log.commit(at);
+}
+
+// madvise was refused, perhaps in the middle (at a page that is locked): what it had discarded before that
+// shows in the contents.
+void Recorder::log_discarded(uint64_t start, uint64_t end) {
+  constexpr uint64_t kMost = 64 << 20;
+  if (start % kPage || end <= start + kPage) return;
+  for (const Region* r = process_.map.next(start); r && r->start < end; r = process_.map.next(r->end)) {
+    const uint64_t from = std::max(start, r->start), to = std::min(end, r->end);
+    if (!(r->prot & PROT_WRITE) || (r->flags & MAP_SHARED)) continue;
+    if (to - from > kMost) return log_.stop("madvise failed on a large range");
+    log_memory(from, to - from);
+  }
 }
 
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later

@@ -178,6 +178,7 @@ class Recorder final : public guest::Placer {
   void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
+  void log_discarded(uint64_t start, uint64_t end);
   void log_map(const guest::Region& region, const std::string& key);
   std::string keep(int fd);  // file contents into the store; the key
 

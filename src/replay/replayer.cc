@@ -535,6 +535,9 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_brk:
       return process_.sys_brk(args[0]);
     case SYS_madvise:
+      // The kernel's reasons to refuse (locked pages, the kind of file) are not there in a replay. What it
+      // had done before is in the log.
+      if (hot::is_error(logged) && logged != -ENOMEM) return logged;
       return process_.sys_madvise(args[0], args[1], args[2]);
     case SYS_mremap:
       if (hot::is_error(logged)) return logged;
