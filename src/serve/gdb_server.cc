@@ -443,10 +443,11 @@ std::string GdbServer::memory(std::string_view packet) {
   packet.remove_prefix(1);
   auto length = take_hex(packet);
   if (!length) return "E01";
-  if (what == 'm') {
+  if (what == 'm' || what == 'x') {
+    if (what == 'x' && *length == 0) return "OK";  // lldb's question whether we know it
     auto bytes = timeline_.present().read(*address, std::min<uint64_t>(*length, 60'000));
     if (bytes.empty() && *length) return "E14";
-    return to_hex(bytes.data(), bytes.size());
+    return what == 'm' ? to_hex(bytes.data(), bytes.size()) : std::string(bytes.begin(), bytes.end());
   }
   if (!packet.starts_with(':')) return "E01";
   packet.remove_prefix(1);
@@ -597,7 +598,16 @@ std::string GdbServer::query(std::string_view packet) {
   }
   if (packet == "QStartNoAckMode") return "OK";
   if (takes("qGetTLSAddr:")) return thread_local_variable(packet);
+  // What lldb asks for in addition.
   if (takes("qMemoryRegionInfo:")) return region_info(packet);
+  if (packet == "qShlibInfoAddr") {
+    const Address pointer = debug_pointer(auxv_, guest_memory());
+    return pointer ? fmt::format("{:x}", pointer) : "E01";
+  }
+  if (packet == "qHostInfo" || packet == "qProcessInfo")
+    return fmt::format("{}triple:{};ostype:linux;endian:little;ptrsize:8;",
+                       packet == "qProcessInfo" ? fmt::format("pid:{:x};", pid_) : "",
+                       to_hex("x86_64-unknown-linux-gnu"));
   return "";
 }
 
@@ -646,7 +656,9 @@ std::string GdbServer::region_info(std::string_view packet) {
     std::string shown;
     for (char c : {'r', 'w', 'x'})
       if (std::strchr(permissions, c)) shown += c;
-    return fmt::format("start:{:x};size:{:x};permissions:{};", start, end - start, shown);
+    size_t path = line.find('/');
+    return fmt::format("start:{:x};size:{:x};permissions:{};{}", start, end - start, shown,
+                       path == std::string::npos ? "" : fmt::format("name:{};", to_hex(line.substr(path))));
   }
   return fmt::format("start:{:x};size:{:x};", before, ~before + 1);
 }
@@ -688,6 +700,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
     case 'P':
       return registers(p);
     case 'm':
+    case 'x':
     case 'M':
     case 'X':
       return memory(p);

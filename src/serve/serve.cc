@@ -5,6 +5,7 @@
 // once. gdb's commands of ours are in a memory file that it reads at its start.
 #include "serve/serve.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
@@ -218,13 +219,22 @@ set remotetimeout 100000
 
 // Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
 // is faster (and quieter) than to fetch them from the recording through us.
-bool files_are_here(const recording::Recording& recording, uint64_t process) {
+// Other mapped files (ld.so.cache, locales) are none of gdb's business, and change with every installation.
+bool files_are_here(const recording::Library& library, const recording::Recording& recording,
+                    uint64_t process) {
   constexpr off_t kAtMost = 1 << 30;
+  auto is_elf = [&](const std::string& key) {
+    char magic[SELFMAG] = "";
+    Fd stored(open(library.contents_path(recording, key).c_str(), O_RDONLY | O_CLOEXEC));
+    return !stored || (read(stored.get(), magic, sizeof magic) == sizeof magic &&
+                       std::memcmp(magic, ELFMAG, SELFMAG) == 0);
+  };
   std::map<std::string, std::string> files;
   timeline::LogIndex log(recording, process ? recording::find_process(recording, process) : 1);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {
+    if (!is_elf(key)) continue;
     Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st {};
     if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || (total += st.st_size) > kAtMost ||
@@ -280,7 +290,8 @@ int serve(const ReplayOptions& options) {
 int start_gdb(const ReplayOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   // The recording is looked at before gdb is started: what is wrong with it is told here.
-  recording::Recording recording = recording::Library::standard().resolve(options.recording);
+  const recording::Library library = recording::Library::standard();
+  recording::Recording recording = library.resolve(options.recording);
   recording.manifest();
 
   const SocketFolder folder = make_socket_folder();
@@ -360,7 +371,7 @@ int start_gdb(const ReplayOptions& options) {
       "gdb",  "-q",
       "-ix",  fmt::format("/proc/self/fd/{}", commands),
       "-iex", "set prompt (backstep) ",
-      "-iex", files_are_here(recording, options.process) ? "set sysroot /" : "set sysroot target:",
+      "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
   if (!options.quiet) {
     words.push_back("-ex");
