@@ -7,10 +7,12 @@
 #include "serve/gdb_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -116,12 +118,16 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   about_child_ = false;
   multiprocess_ = swbreak_ = hwbreak_ = false;
   told_diverted_ = false;
+  interrupted_.reset();
   timeline_.end_diversion();
   forget();
   last_stop_ = stop_reply("T05");
   Left left = Left::Gone;
   while (auto packet = stream.receive()) {
-    if (*packet == "\x03") continue;  // nothing runs
+    if (*packet == "\x03") {  // nothing runs
+      interrupted_ = std::chrono::steady_clock::now();
+      continue;
+    }
     std::optional<std::string> reply;
     try {
       reply = answer(*packet);
@@ -283,11 +289,24 @@ timeline::Stops GdbServer::stops() const {
   return stops;
 }
 
+// Ctrl-C may come while gdb deals with a stop that the user never sees (a library was loaded): it is meant
+// for the movement that follows at once.
+bool GdbServer::was_interrupted() {
+  constexpr std::chrono::seconds kAtOnce(1);
+  auto when = std::exchange(interrupted_, std::nullopt);
+  return when && std::chrono::steady_clock::now() - *when < kAtOnce;
+}
+
 std::string GdbServer::move(const std::function<Arrival()>& movement) {
   if (gone_to_) {
     Arrival there = *gone_to_;
     gone_to_.reset();
     return stop_reply(there);
+  }
+  if (was_interrupted()) {
+    Arrival here;
+    here.why = Arrival::Interrupted;
+    return stop_reply(here);
   }
   return stop_reply(movement());
 }

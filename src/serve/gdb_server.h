@@ -1,5 +1,6 @@
 // A gdb server for one recording: the remote protocol on one side, the timeline on the other.
 #pragma once
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -57,6 +58,7 @@ class GdbServer {
   void forget();  // what was read from the present
   timeline::Stops stops() const;
   bool pc_changed();
+  bool was_interrupted();
 
   timeline::Timeline& timeline_;
   recording::Manifest manifest_;
@@ -79,6 +81,7 @@ class GdbServer {
   std::string last_stop_ = "T05";
   std::vector<uint8_t> siginfo_;
   bool told_diverted_ = false;
+  std::optional<std::chrono::steady_clock::time_point> interrupted_;  // a Ctrl-C that came while nothing ran
   std::optional<Arrival> gone_to_;  // where `monitor goto --next` has gone; the next resume tells gdb
 };
 

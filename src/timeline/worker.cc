@@ -442,9 +442,20 @@ void Worker::close() {
   socket_.reset();  // the process ends when it notices
 }
 
+bool Worker::stop_if_wanted(const Attention& attention) {
+  if (!attention.stop_wanted()) return false;
+  attention.stop_asked = true;
+  Packer p;
+  p.put(Command::Interrupt);
+  send_message(socket_.get(), p.bytes());
+  return true;
+}
+
 Unpacker Worker::receive(const Attention* attention) {
   bool told = false;
-  for (;;) {
+  for (bool first = true;; first = false) {
+    // It may have been asked for before we began to listen.
+    if (first && attention && attention->stop_wanted) told = stop_if_wanted(*attention);
     pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
     if (attention && !told) fds[2].fd = attention->fd;
     if (poll(fds, 3, -1) < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
@@ -457,13 +468,7 @@ Unpacker Worker::receive(const Attention* attention) {
     } else if (fds[1].revents) {
       // All writers are gone: the worker is, too.
     }
-    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention && attention->stop_wanted()) {
-      told = true;
-      attention->stop_asked = true;
-      Packer p;
-      p.put(Command::Interrupt);
-      send_message(socket_.get(), p.bytes());
-    }
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention) told = stop_if_wanted(*attention);
     if (!fds[0].revents) continue;
     std::vector<uint8_t> message = receive_message(socket_.get());
     if (message.empty())
