@@ -516,6 +516,14 @@ std::string GdbServer::rcmd(std::string_view hex) {
   return "OK";
 }
 
+std::string GdbServer::thread_name(int thread) {
+  if (!thread_names_) {
+    const std::string program = manifest_.argv.empty() ? manifest_.exe : manifest_.argv.front();
+    thread_names_.emplace(timeline_.log(), program.substr(program.rfind('/') + 1));
+  }
+  return thread_names_->at(thread, timeline_.now().event);
+}
+
 std::string GdbServer::transfer(std::string_view packet) {
   auto takes = [&](std::string_view name) {
     if (!packet.starts_with(name)) return false;
@@ -546,7 +554,8 @@ std::string GdbServer::transfer(std::string_view packet) {
         const char* name = guest::syscall_row(t.call).name;
         extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
       }
-      xml += fmt::format("<thread id=\"{}\">{}</thread>\n", thread_id(t.tid), extra);
+      xml += fmt::format("<thread id=\"{}\" name=\"{}\">{}</thread>\n", thread_id(t.tid),
+                         escaped(thread_name(t.name)), extra);
     }
     return part_of(xml + "</threads>\n", packet);
   }

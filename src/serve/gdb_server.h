@@ -12,6 +12,7 @@
 #include "serve/monitor.h"
 #include "serve/packets.h"
 #include "serve/recorded_files.h"
+#include "timeline/thread_names.h"
 #include "timeline/timeline.h"
 
 namespace backstep::serve {
@@ -48,6 +49,7 @@ class GdbServer {
   std::optional<std::string> proc_file(const std::string& path);
   std::optional<std::string> proc_link(const std::string& path);
   ReadGuest guest_memory();
+  std::string thread_name(int thread);
 
   std::string thread_id(int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
@@ -68,6 +70,7 @@ class GdbServer {
   PacketStream* stream_ = nullptr;
   std::vector<uint8_t> auxv_;
   std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // looked for once
+  std::optional<timeline::ThreadNames> thread_names_;            // likewise
   int pid_ = 1;
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false;

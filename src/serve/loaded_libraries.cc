@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "serve/packets.h"
 #include "symbols/symbols.h"
 
 namespace backstep::serve {
@@ -78,35 +79,7 @@ Address debug_pointer(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   return 0;
 }
 
-namespace {
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&apos;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   std::vector<Loaded> result;

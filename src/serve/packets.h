@@ -34,6 +34,7 @@ class PacketStream {
   bool gone_ = false;
 };
 
+std::string escaped(const std::string& text);  // for XML
 std::string to_hex(const void* data, size_t n);
 inline std::string to_hex(std::string_view s) {
   return to_hex(s.data(), s.size());

@@ -18,6 +18,7 @@ class Session:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.output = ""
+        self.runs = 0  # packets with run-length encoding
         self.acknowledge = True
         assert "ReverseStep+" in self.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+")
         assert self.ask("QStartNoAckMode") == "OK"
@@ -32,6 +33,9 @@ class Session:
                 self.buffer = self.buffer[end + 3:]
                 if self.acknowledge:
                     self.socket.sendall(b"+")
+                if b"*" in data:
+                    self.runs += 1
+                data = re.sub(rb"(.)\*(.)", lambda m: m[1] * (m[2][0] - 28), data, flags=re.S)
                 return re.sub(rb"}(.)", lambda m: bytes([m[1][0] ^ 0x20]), data, flags=re.S)
             more = self.socket.recv(65536)
             if not more:
