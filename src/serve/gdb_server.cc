@@ -62,6 +62,22 @@ recording::Manifest manifest_of(const recording::Recording& recording, const tim
   }
 }
 
+// `;X length,code…` behind a breakpoint or watchpoint. One that is not for us leaves none: then it stops
+// always, and gdb looks itself.
+std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_view packet) {
+  std::vector<std::vector<uint8_t>> conditions;
+  while (packet.starts_with(";X")) {
+    packet.remove_prefix(2);
+    auto length = take_hex(packet);
+    if (!length || !packet.starts_with(',') || packet.size() < 1 + 2 * *length) return std::nullopt;
+    auto code = from_hex(packet.substr(1, 2 * *length));
+    packet.remove_prefix(1 + 2 * *length);
+    if (!code || !replayer::valid(*code)) return std::vector<std::vector<uint8_t>>();
+    conditions.push_back(std::move(*code));
+  }
+  return conditions;
+}
+
 // A piece of a document for qXfer: `offset,length`.
 std::string part_of(const std::string& document, std::string_view range) {
   auto offset = take_hex(range);
@@ -113,6 +129,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   timeline_.attention.output = [&](const std::string& text) { tell(text); };
   breaks_.clear();
   watches_.clear();
+  watch_conditions_.clear();
   wanted_ = {};
   general_ = continue_ = 0;
   about_child_ = false;
@@ -297,7 +314,7 @@ bool GdbServer::was_interrupted() {
   return when && std::chrono::steady_clock::now() - *when < kAtOnce;
 }
 
-std::string GdbServer::move(const std::function<Arrival()>& movement) {
+std::string GdbServer::move(const std::function<Arrival()>& movement, bool backward) {
   if (gone_to_) {
     Arrival there = *gone_to_;
     gone_to_.reset();
@@ -308,7 +325,42 @@ std::string GdbServer::move(const std::function<Arrival()>& movement) {
     here.why = Arrival::Interrupted;
     return stop_reply(here);
   }
-  return stop_reply(movement());
+  return stop_reply(with_old_value(movement(), backward));
+}
+
+// gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
+// from long ago. So it is shown the other side of the change first, where its own condition does not hold and
+// it goes on.
+GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backward) {
+  const auto shown = std::exchange(shown_, std::nullopt);
+  if (arrival.why != Arrival::Watch || shown == timeline_.now()) return arrival;
+  auto conditions = std::find_if(watch_conditions_.begin(), watch_conditions_.end(),
+                                 [&](const auto& entry) { return entry.first.first == arrival.address; });
+  if (conditions == watch_conditions_.end()) return arrival;
+  forget();
+  const timeline::Position place = timeline_.now();
+  const int tid = state().tid;
+  const Arrival other =
+      backward ? timeline_.step(tid, 0, 0, {}, timeline::Wanted::nothing()) : timeline_.step_back(tid);
+  auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* server) {
+    auto bytes = static_cast<const GdbServer*>(server)->timeline_.present().read(address, size);
+    if (bytes.size() != size) return false;
+    *to = 0;
+    std::memcpy(to, bytes.data(), size);
+    return true;
+  };
+  bool holds = other.why != Arrival::Stepped;
+  const Context none{};  // these conditions use no registers
+  for (const auto& code : conditions->second) {
+    const replayer::Value v = replayer::evaluate(code.data(), code.size(), none, read, this);
+    holds = holds || !v.known || v.value;
+  }
+  if (holds) {
+    timeline_.go_to(place);
+  } else {
+    shown_ = place;
+  }
+  return arrival;
 }
 
 // Is the diversion in the middle of a call that gdb makes?
@@ -384,20 +436,9 @@ std::string GdbServer::set_point(std::string_view packet) {
       breaks_.erase({type, *address});
       return "OK";
     }
-    std::vector<std::vector<uint8_t>> conditions;
-    while (packet.starts_with(";X")) {
-      packet.remove_prefix(2);
-      auto length = take_hex(packet);
-      if (!length || !packet.starts_with(',') || packet.size() < 1 + 2 * *length) return "E01";
-      auto code = from_hex(packet.substr(1, 2 * *length));
-      packet.remove_prefix(1 + 2 * *length);
-      if (!code || !replayer::valid(*code)) {
-        conditions.clear();  // not for us: stop always, gdb looks itself
-        break;
-      }
-      conditions.push_back(std::move(*code));
-    }
-    breaks_[{type, *address}] = std::move(conditions);
+    auto conditions = take_conditions(packet);
+    if (!conditions) return "E01";
+    breaks_[{type, *address}] = std::move(*conditions);
     return "OK";
   }
   static constexpr replayer::Watchpoint::Kind kKinds[] = {
@@ -405,7 +446,11 @@ std::string GdbServer::set_point(std::string_view packet) {
   if (type < '2' || type > '4') return "";
   const auto key = std::make_tuple(type, *address, *kind);
   if (add) {
-    watches_[key] = {kKinds[type - '2'], *address, *kind};
+    auto conditions = take_conditions(packet);
+    if (!conditions) return "E01";
+    if (auto more = watch_conditions_.find({*address, *kind}); more != watch_conditions_.end())
+      conditions = more->second;
+    watches_[key] = {kKinds[type - '2'], *address, *kind, std::move(*conditions)};
   } else {
     watches_.erase(key);
   }
@@ -493,6 +538,31 @@ void GdbServer::tell_diverted() {
       "next step in time.\n");
 }
 
+// `watch-condition ADDRESS LENGTH [CODE...]`, from the script that we give to gdb: the protocol has no
+// conditions for watchpoints. gdb evaluates its own all the same, at the hits that are left.
+std::string GdbServer::watch_condition(const std::string& line) {
+  std::istringstream words(line);
+  std::string word;
+  Address address = 0;
+  uint64_t length = 0;
+  words >> word >> std::hex >> address >> length;
+  if (!words) return "E01";
+  std::vector<std::vector<uint8_t>> conditions;
+  while (words >> word) {
+    auto code = from_hex(word);
+    if (!code || !replayer::valid(*code)) return "E01";
+    conditions.push_back(std::move(*code));
+  }
+  for (auto& [key, watch] : watches_)
+    if (std::get<1>(key) == address && std::get<2>(key) == length) watch.conditions = conditions;
+  if (conditions.empty()) {
+    watch_conditions_.erase({address, length});
+  } else {
+    watch_conditions_[{address, length}] = std::move(conditions);
+  }
+  return "OK";
+}
+
 std::string GdbServer::rcmd(std::string_view hex) {
   auto bytes = from_hex(hex);
   if (!bytes) return "E01";
@@ -501,6 +571,7 @@ std::string GdbServer::rcmd(std::string_view hex) {
   constexpr std::string_view kNext = "--next ";
   const bool next = line.starts_with(kNext);
   if (next) line.erase(0, kNext.size());
+  if (line.starts_with("watch-condition ")) return watch_condition(line);
   Monitor::Answer a = monitor_.run(line);
   if (a.moved) {
     forget();
@@ -759,7 +830,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
     case 'b': {
       if (p == "bc") {
         tell_diverted();
-        return move([&] { return timeline_.backward(stops(), wanted_); });
+        return move([&] { return timeline_.backward(stops(), wanted_); }, true);
       }
       if (p == "bs") {
         tell_diverted();

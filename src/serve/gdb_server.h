@@ -35,13 +35,15 @@ class GdbServer {
   std::string transfer(std::string_view packet);   // qXfer
   std::string set_point(std::string_view packet);  // Z, z
   std::string resume(std::string_view packet);     // vCont
-  std::string move(const std::function<Arrival()>& movement);
+  std::string move(const std::function<Arrival()>& movement, bool backward = false);
+  Arrival with_old_value(const Arrival& arrival, bool backward);
   std::string run_diverted(std::optional<int> step_tid);
   std::string stop_reply(const Arrival& arrival);
   std::string stop_reply(std::string_view head);
   std::string registers(std::string_view packet);  // g G p P
   std::string memory(std::string_view packet);     // m M X
   std::string rcmd(std::string_view hex);
+  std::string watch_condition(const std::string& line);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
   void tell_diverted();
   std::string thread_local_variable(std::string_view packet);  // qGetTLSAddr
@@ -80,6 +82,8 @@ class GdbServer {
   std::map<int, timeline::Registers> registers_;
   std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks_;  // by type; with conditions
   std::map<std::tuple<char, Address, uint64_t>, replayer::Watchpoint> watches_;
+  std::map<std::pair<Address, uint64_t>, std::vector<std::vector<uint8_t>>> watch_conditions_;
+  std::optional<timeline::Position> shown_;  // of a watchpoint's hit there, gdb has seen the other side
   timeline::Wanted wanted_;
   std::string last_stop_ = "T05";
   std::vector<uint8_t> siginfo_;

@@ -195,6 +195,76 @@ class BackstepMove(gdb.Command):
             gdb.execute(quiet, False, True)
         gdb.execute("stepi")
 
+class BackstepConditions:
+    """Conditions of watchpoints go to the replaying process, if they can be evaluated there: then the many changes that
+    do not matter cost no stop. gdb still evaluates its own at those that are left. Breakpoints need no help: the
+    protocol has conditions for them."""
+
+    OPERATIONS = {name: (code, size) for code, size, names in (
+        (0x02, 0, "add sub mul div_signed div_unsigned rem_signed rem_unsigned lsh rsh_signed rsh_unsigned"),
+        (0x0e, 0, "log_not bit_and bit_or bit_xor bit_not equal less_signed less_unsigned"),
+        (0x16, 1, "ext"), (0x17, 0, "ref8 ref16 ref32 ref64"), (0x20, 2, "if_goto goto"), (0x22, 1, "const8"),
+        (0x23, 2, "const16"), (0x24, 4, "const32"), (0x25, 8, "const64"), (0x27, 0, "end dup pop"),
+        (0x2a, 1, "zero_ext"), (0x2b, 0, "swap"), (0x32, 1, "pick"), (0x33, 0, "rot"))
+        for code, name in enumerate(names.split(), code)}
+
+    def __init__(self):
+        self.compiled = {}  # (number, condition) -> bytecode, None: only gdb can
+        self.sent = {}  # (address, length) -> bytecodes
+        for event in (gdb.events.breakpoint_created, gdb.events.breakpoint_modified, gdb.events.breakpoint_deleted):
+            event.connect(self.changed)
+
+    def compile(self, condition):
+        code = b""
+        for line in gdb.execute("maintenance agent-eval " + condition, False, True).splitlines():
+            words = line.split()
+            if len(words) < 2 or not words[0].isdigit():
+                continue
+            if int(words[0]) != len(code) or words[1] not in self.OPERATIONS:
+                return None  # registers: they would be those of some frame
+            number, size = self.OPERATIONS[words[1]]
+            code += bytes([number])
+            if size:
+                code += (int(words[2]) & (1 << 8 * size) - 1).to_bytes(size, "big")
+        return code.hex() or None
+
+    def of(self, point):
+        """(address, length), bytecode or None."""
+        place = gdb.parse_and_eval("&(" + point.expression.removeprefix("-location ") + ")")
+        key = (point.number, point.condition)
+        if point.condition and key not in self.compiled:
+            try:
+                self.compiled[key] = self.compile(point.condition)
+            except gdb.error:
+                self.compiled[key] = None
+        return (int(place), place.dereference().type.sizeof), self.compiled.get(key)
+
+    def changed(self, point):
+        kinds = gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT
+        if point.type not in kinds:
+            return
+        wanted = {}
+        for other in gdb.breakpoints():
+            if other.type not in kinds or not other.is_valid() or not other.enabled:
+                continue
+            try:
+                place, code = self.of(other)
+            except (gdb.error, AttributeError):
+                continue
+            wanted.setdefault(place, []).append(code)
+        wanted = {place: codes for place, codes in wanted.items() if None not in codes}
+        for place in set(self.sent) - set(wanted):
+            wanted[place] = []
+        for place, codes in wanted.items():
+            if self.sent.get(place, []) != codes:
+                try:
+                    gdb.execute("monitor watch-condition %x %x %s" % (*place, " ".join(codes)), False, True)
+                except gdb.error:
+                    return
+                self.sent[place] = codes
+
+BackstepConditions()
+
 def backstep_last(argument):
     place = gdb.parse_and_eval("&(" + argument + ")")
     return "last %d %d" % (int(place), place.dereference().type.sizeof)

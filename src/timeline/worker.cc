@@ -79,7 +79,10 @@ void pack(Packer& p, const Stops& stops) {
     for (const auto& c : b.conditions) p.put_bytes(c.data(), c.size());
   }
   p.put(static_cast<uint32_t>(stops.watches.size()));
-  for (const auto& w : stops.watches) p.put(w);
+  for (const auto& w : stops.watches) {
+    p.put(w.kind).put(w.start).put(w.length).put(static_cast<uint32_t>(w.conditions.size()));
+    for (const auto& c : w.conditions) p.put_bytes(c.data(), c.size());
+  }
 }
 
 Stops unpack_stops(Unpacker& u) {
@@ -91,7 +94,13 @@ Stops unpack_stops(Unpacker& u) {
     for (auto& c : b.conditions) c = u.get_bytes();
   }
   stops.watches.resize(u.get<uint32_t>());
-  for (auto& w : stops.watches) w = u.get<replayer::Watchpoint>();
+  for (auto& w : stops.watches) {
+    w.kind = u.get<replayer::Watchpoint::Kind>();
+    w.start = u.get<Address>();
+    w.length = u.get<uint64_t>();
+    w.conditions.resize(u.get<uint32_t>());
+    for (auto& c : w.conditions) c = u.get_bytes();
+  }
   return stops;
 }
 
@@ -206,7 +215,9 @@ class Service {
       }
       case Command::Search:
         replayer::bs_replay.output = false;
+        replayer_.backward = true;
         search(u.get<Until>(), answer);
+        replayer_.backward = false;
         break;
       case Command::LastStep: {
         replayer::bs_replay.output = false;
