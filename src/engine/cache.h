@@ -15,6 +15,7 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/content.h"
 #include "engine/context.h"
 #include "engine/layout.h"
 #include "isa/decode.h"
@@ -41,7 +42,7 @@ struct Exit {
   Address target;  // Branch, TickStop: where to go on; HostOp, Break: address of the instruction
   uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp, Break: where to continue
   ExitKind kind;
-  uint8_t length;  // HostOp, Watch: length of the instruction
+  uint8_t length;  // HostOp, Watch: length of the instruction; Branch: it leads to another range (1) or not
   uint16_t size;   // Watch: bytes that it writes at most
 };
 static_assert(sizeof(Exit) == 16);
@@ -81,9 +82,11 @@ struct PageCode {
 
 // A stretch of guest memory that may be executed, as the owner of the memory map told us.
 struct FetchRange {
-  Address start, end;
-  bool writable;
-  bool stable;  // not expected to change: a file, mapped read-only
+  Address start = 0, end = 0;
+  bool writable = false;
+  bool stable = false;  // not expected to change: a file, mapped read-only
+  Content content;      // of the file, if all of the range shows the file from `offset` on
+  uint64_t offset = 0;
 };
 
 struct WideEntry {
@@ -155,10 +158,13 @@ struct Cache {
   uint32_t blocks, exits, checks, links, nodes, pages, meta;  // used entries; index 0 is never used
   uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
   uint32_t tail_block;
+  uint32_t crossings;  // head of the list of links between ranges; their `target` is the stub in the cache
   uint32_t watched_pages;  // pages that we made read-only because code was translated from them
   uint32_t alias_pages;    // pages that the owner of the memory map made read-only: other views of such pages
   uint32_t fetch_next;
   FetchRange fetch[kFetchRanges];
+  uint64_t mapped;  // bytes of stubs that come from a file (translations.cc), books and jump table as well;
+                    // 0: nothing does
   bool evex_seen;  // control has reached an AVX-512 instruction; from then on ticks are counted in memory
   uint32_t trap_address;  // an int3 that we wrote behind a string instruction to get hold of the guest there;
                           // 0: none
@@ -200,11 +206,13 @@ PageCode* page_of(Address pc, bool create);
 void flush();
 void reset_fetch();
 void invalidate_page(Address page);
+bool has_stable_code(Address page);  // invalidating it will empty the cache
 void remove_trap();
 // Stops watching (unprotects) the pages of [start, end) and drops their code. Returns how many were watched.
 int unwatch(Address start, Address end);
 uint32_t set_landing(Address pc, uint32_t address);
 void add_link(uint32_t block, uint32_t patch, Address target);
+void undo_crossings();  // links between ranges lead to their stubs again
 uint32_t new_exit_stub(const Exit& exit);
 // --- breaks_hot.cc ---
 struct Emitter;

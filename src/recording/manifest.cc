@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
 #include "base/version.h"
 
 namespace backstep::recording {
@@ -141,6 +142,13 @@ Manifest from_json(const Json& j) {
   return m;
 }
 
+// The last field: CRC-32C of the whole file, as if its digits were zeroes.
+constexpr std::string_view kCheckField = "\"check\": \"", kNoCheck = "00000000";
+
+std::string check_of(const std::string& text) {
+  return fmt::format("{:08x}", hot::crc32c(0, text.data(), text.size()));
+}
+
 std::string cpu_vendor() {
   unsigned eax = 0, word[3] = {};
   __get_cpuid(0, &eax, &word[0], &word[2], &word[1]);
@@ -161,6 +169,15 @@ std::string cpu_model() {
 
 }  // namespace
 
+bool Manifest::is_intact(std::string text) {
+  size_t at = text.rfind(kCheckField);
+  if (at == std::string::npos || text.size() - at < kCheckField.size() + kNoCheck.size()) return false;
+  at += kCheckField.size();
+  const std::string check = text.substr(at, kNoCheck.size());
+  text.replace(at, kNoCheck.size(), kNoCheck);
+  return check == check_of(text);
+}
+
 Manifest Manifest::load(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
@@ -174,6 +191,8 @@ Manifest Manifest::load(const std::string& path) {
           fmt::format("{} has format version {}, made by backstep {}; this is backstep {}, which reads up to "
                       "version {}: use a newer backstep",
                       path, version, j.value("backstep", "?"), kVersion, kManifestVersion));
+    if (!is_intact(text.str()))
+      throw Error(fmt::format("{} is damaged: its checksum is wrong", path), kExitDivergence);
     return from_json(j);
   } catch (const Json::exception& e) {
     throw Error(fmt::format("{} is damaged or not a manifest: {}", path, e.what()), kExitDivergence);
@@ -183,7 +202,10 @@ Manifest Manifest::load(const std::string& path) {
 }
 
 void Manifest::save(const std::string& path, bool in_place) const {
-  std::string text = to_json(*this).dump(2) + "\n";
+  Json j = to_json(*this);
+  j["check"] = kNoCheck;
+  std::string text = j.dump(2) + "\n";
+  text.replace(text.rfind(kCheckField) + kCheckField.size(), kNoCheck.size(), check_of(text));
   std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", path, getpid());
   Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC) | O_CLOEXEC, 0600));
   bool good = static_cast<bool>(fd);

@@ -59,6 +59,8 @@ struct Manifest {
 
   // Throws Error: missing, not JSON, incomplete, or of a newer version.
   static Manifest load(const std::string& path);
+  // Is the text of a manifest what was written? By its field `check`.
+  static bool is_intact(std::string text);
   // Replaces the file in one step: a reader sees the old or the new one. `in_place`: without that, for a
   // fraction of the cost (new files are what short processes pay for).
   void save(const std::string& path, bool in_place = false) const;

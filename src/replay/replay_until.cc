@@ -84,6 +84,9 @@ Halt Replayer::halt(Halt::Why why) {
   h.why = why;
   h.at = h.before = position();
   h.tid = id_of(process_.current());
+  // The usual first stop of a session: what was translated on the way there is kept for the next one. (Code
+  // of a diversion may not be what the files say.)
+  if ((why == Halt::Ended || why == Halt::Fault) && !diverted_) save_translations();
   return h;
 }
 

@@ -37,6 +37,9 @@ class Replayer {
 
   // Replays to the end. Throws Error with kExitDivergence where replay and log differ.
   Outcome run();
+  // What it translated is kept for the next replay.
+  void save_translations() { process_.engine().save_translations(); }
+  std::string engine_statistics() const { return process_.engine().statistics(); }
 
   // --- step by step, for a debugger (replay_until.cc); instead of run() ---
   void start();  // to the first instruction

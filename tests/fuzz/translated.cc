@@ -41,7 +41,7 @@ bool readable(Address a, uint64_t n) {
 std::optional<engine::FetchRange> fetch(Address pc) {
   for (const CodeArea& area : kAreas)
     if (inside(pc, 1, area.start, kAreaSize))
-      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable, false};
+      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable, false, {}, 0};
   return std::nullopt;
 }
 
