@@ -63,8 +63,10 @@ bool Replayer::at_goal() const {
 }
 
 void Replayer::install(Stops stops) {
-  for (const Breakpoint& b : stops_.breaks)
+  auto remove = [](const Breakpoint& b) {
     b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
+  };
+  for (const Breakpoint& b : stops_.breaks) remove(b);
   stops_ = {};
   watch_.set(stops.watches);
   conditions_.resize(stops.breaks.size());
@@ -74,7 +76,9 @@ void Replayer::install(Stops stops) {
     const bool added = b.conditions.empty()
                            ? engine::add_break(b.pc)
                            : engine::add_condition(b.pc, &conditions_[i], false_hits_[b.pc] >= kOften);
-    if (!added) throw Error("there are too many breakpoints");
+    if (added) continue;
+    while (i-- > 0) remove(stops.breaks[i]);
+    throw Error("there are too many breakpoints");
   }
   stops_ = std::move(stops);
 }
