@@ -86,6 +86,7 @@ class Worker {
   Unpacker ask(Command command, const Packer& arguments, const Attention* attention = nullptr,
                int send_fd = -1);
   Unpacker receive(const Attention* attention);
+  bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
   void close();
 
   Fd socket_;
