@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "recording/library.h"
+#include "recording/tree.h"
 #include "replay/replay.h"
 #include "serve/serve.h"
 
@@ -29,6 +30,7 @@ bool without_gdb(const Args& args) {
 int replay_command(const Args& args) {
   ReplayOptions options;
   std::string check, dir;
+  uint64_t process = 0;
   CommandLine line(
       "replay", "[options] [DIR] [GDB-ARG...]",
       "Replays a recording: the same instructions, the same memory, the same output, as often\n"
@@ -50,7 +52,7 @@ int replay_command(const Args& args) {
   line.add_flag("-a,--autopilot", options.autopilot,
                 "no debugger: replay to the end, with the program's output\n"
                 "on stdout and stderr");
-  line.add_option("-p,--process", options.process,
+  line.add_option("-p,--process", process,
                   "replay this process of the recorded tree (a pid, or a number\n"
                   "that 'backstep ps' shows), not the first")
       ->type_name("PID");
@@ -62,6 +64,11 @@ int replay_command(const Args& args) {
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));
+  line.add_option("--checkpoints", options.checkpoints,
+                  "make checkpoints in the recording every so many seconds of\n"
+                  "replay (0.5); 0: make and use none")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6).description(""));
   line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
   line.add_flag("--json", options.json, "closing report as JSON, on stderr");
   line.add_option("DIR", dir);
@@ -80,7 +87,9 @@ int replay_command(const Args& args) {
     throw Error("--autopilot and --serve exclude each other", kExitUsage);
   options.check_deep = check == "deep";
   options.progress = !options.quiet && isatty(STDERR_FILENO);
-  options.recording = recording::Library::standard().resolve(dir).dir();
+  const recording::Recording recording = recording::Library::standard().resolve(dir);
+  options.recording = recording.dir();
+  if (process) options.process = recording::find_process(recording, process);
   if (options.autopilot) return replay(options);
   return options.serve.empty() ? serve::start_gdb(options) : serve::serve(options);
 }

@@ -161,15 +161,10 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         flush();
         break;
       case Result::NeedCounter:
-        // An AVX-512 instruction: the counter's register is the guest's from now on.
-        bs_cache.evex_seen = true;
-        if (!bs_cache.vector) break;
-        bs_cache.vector = false;
-        ctx.features &= ~static_cast<uint64_t>(kVectorCounter);
-        // It finds them as at the start of a program, not with our numbers (which a memory counter would not
-        // leave).
-        std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
-        flush();
+        // An AVX-512 instruction: the counter's register is the guest's from now on. It finds them as at the
+        // start of a program, not with our numbers (which a memory counter would not leave).
+        if (bs_cache.vector) std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
+        count_in_memory();
         break;
       case Result::NeedFetch: {
         std::optional<FetchRange> range = fetch_(ctx.rip);
@@ -364,6 +359,14 @@ void Engine::forget(Address start, Address end) {
 
 void Engine::prepare_write(Address start, Address end) {
   if (bs_cache.watched_pages) unwatch(start, end);
+}
+
+void Engine::count_in_memory() {
+  bs_cache.evex_seen = true;
+  if (!bs_cache.vector) return;
+  bs_cache.vector = false;
+  context().features &= ~static_cast<uint64_t>(kVectorCounter);
+  flush();
 }
 
 void Engine::set_watch(bool watch) {

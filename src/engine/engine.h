@@ -51,6 +51,9 @@ class Engine {
   // Switches store checks (Cache::data_ranges) on or off; rebuilds the cache.
   void set_watch(bool watch);
 
+  // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
+  void count_in_memory();
+
   // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
   void keep_jumps() { bs_cache.keep_jumps = true; }
 

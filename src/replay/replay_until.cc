@@ -296,6 +296,7 @@ std::optional<Position> Replayer::last_step_before(int tid, const Position& end)
 // fork() copies private memory; what is mapped shared would still be one memory for both processes. Files
 // that several mappings show get a new memory file with the same contents, anonymous memory becomes private.
 void Replayer::after_fork() {
+  written_.after_fork();
   std::vector<guest::Region> shared;
   process_.map.for_each([&](const guest::Region& r) {
     if (r.flags & MAP_SHARED) shared.push_back(r);

@@ -26,7 +26,6 @@
 
 #include "base/error.h"
 #include "recording/library.h"
-#include "recording/tree.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
 
@@ -214,7 +213,7 @@ set remotetimeout 100000
 bool files_are_here(const recording::Recording& recording, uint64_t process) {
   constexpr off_t kAtMost = 1 << 30;
   std::map<std::string, std::string> files;
-  timeline::LogIndex log(recording, process ? recording::find_process(recording, process) : 1);
+  timeline::LogIndex log(recording, process);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "timeline/log_index.h"
+#include "timeline/stored_checkpoints.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -85,13 +86,21 @@ class Timeline {
   bool remove_checkpoint(int id);
   std::optional<Arrival> restart(int id);
   size_t automatic_checkpoints() const;
+  // Those in the recording.
+  const StoredCheckpoints& stored() const { return stored_; }
+  // Waits until the one that is being written is complete.
+  void finish_storing();
+  // The checksum of all registers and memory (as `present().checksum()`) in a stored checkpoint; nullopt: it
+  // cannot be restored.
+  std::optional<uint32_t> stored_checksum(uint64_t number);
 
  private:
   struct Checkpoint {
     Position at;
-    Worker worker;
-    int id = 0;  // 0: automatic
+    Worker worker;  // none: in the recording only
+    int id = 0;     // 0: automatic
     std::string note;
+    uint64_t stored = 0;  // number of its file; 0: none
   };
   using Clock = std::chrono::steady_clock;
 
@@ -100,13 +109,23 @@ class Timeline {
   void thin();
   // Runs `worker` up to `point` without any stops; makes checkpoints on a long way. Where it got to.
   Halt run_to(Worker& worker, const Position& from, const Position& point);
-  Worker worker_at(const Position& from_at_or_before, Position& at);
+  // A new worker at the checkpoint from which `wanted` is reached soonest.
+  Worker worker_at(const Position& wanted, bool inclusive, Position& at);
+  Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
+  double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
+  void store(Worker& worker, const Position& at, bool at_end);
+  void gather_stored(bool wait);
+  // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
+  void count_written(Worker& worker, const Position& from, Tick to) const;
+  void tell_notes();
+  void limit_slice();
   void learn(Clock::time_point start, Tick from, Tick to);
   void arrive(const Halt& halt);
   Arrival end_arrival();
   bool wanted_call(const Moment& m, const Wanted& wanted) const;
 
   LogIndex log_;
+  StoredCheckpoints stored_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
   Position now_;
@@ -115,8 +134,10 @@ class Timeline {
   bool end_told_ = false;                // the signal at the end was reported
   double ticks_per_second_ = 20e6;       // measured
   double fork_seconds_ = 0.002;
+  double restore_seconds_ = 0.003;
   Tick slice_ = 1 << 18;
   int next_id_ = 1;
+  bool wait_for_stored_;
 };
 
 }  // namespace backstep::timeline

@@ -9,11 +9,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/hot.h"
@@ -93,6 +95,23 @@ Stops unpack_stops(Unpacker& u) {
   stops.watches.resize(u.get<uint32_t>());
   for (auto& w : stops.watches) w = u.get<replayer::Watchpoint>();
   return stops;
+}
+
+void pack(Packer& p, const std::optional<recording::Written>& written) {
+  p.put(written.has_value());
+  if (!written) return;
+  p.put(written->tick).put(written->event).put(written->pc);
+  p.put_bytes(written->ranges.data(), written->ranges.size() * sizeof(recording::AddressRange));
+}
+
+std::optional<recording::Written> unpack_written(Unpacker& u) {
+  if (!u.get<bool>()) return std::nullopt;
+  recording::Written written;
+  written.tick = u.get<uint64_t>(), written.event = u.get<uint64_t>(), written.pc = u.get<uint64_t>();
+  const std::vector<uint8_t> bytes = u.get_bytes();
+  written.ranges.resize(bytes.size() / sizeof(recording::AddressRange));
+  std::memcpy(written.ranges.data(), bytes.data(), written.ranges.size() * sizeof(recording::AddressRange));
+  return written;
 }
 
 static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Halt>);
@@ -229,6 +248,19 @@ class Service {
         answer.put_bytes(text.data(), text.size());
         break;
       }
+      case Command::Store:
+        answer.put(store(u));
+        break;
+      case Command::Restore: {
+        const recording::Recording recording(u.get_text());
+        const auto process = u.get<uint64_t>();
+        recording::CheckpointFolder folder(recording, process);
+        replayer_.restore(folder, u.get<uint64_t>());
+        break;
+      }
+      case Command::Written:
+        pack(answer, replayer_.written_since_last());
+        break;
       case Command::Checksum: {
         uint32_t sum = process().memory_checksum();
         for (auto& [name, t] : process().threads()) {
@@ -243,6 +275,28 @@ class Service {
       default:
         throw Error("internal error: unknown command to a worker");
     }
+  }
+
+  // Beside the replay, and less important than it.
+  Worker::Storage store(Unpacker& u) {
+    timespec start{}, end{};
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    const recording::Recording recording(u.get_text());
+    const auto process = u.get<uint64_t>(), earlier = u.get<uint64_t>();
+    const bool patient = u.get<bool>();
+    const auto written = unpack_written(u);
+    setpriority(PRIO_PROCESS, 0, 10);
+    recording::CheckpointFolder folder(recording, process);
+    const auto lock = folder.lock(patient);
+    if (!lock) throw Error("checkpoints are being written by somebody else", kBusy);
+    Worker::Storage done;
+    done.number = folder.free_number();
+    recording::CheckpointWriter writer(folder, done.number, earlier);
+    done.size = replayer_.store(writer, written);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    done.seconds = static_cast<double>(end.tv_sec - start.tv_sec) +
+                   static_cast<double>(end.tv_nsec - start.tv_nsec) / 1e9;
+    return done;
   }
 
   void search(Until until, Packer& answer) {
@@ -430,6 +484,7 @@ Worker& Worker::operator=(Worker&& other) noexcept {
   if (this != &other) {
     close();
     socket_ = std::move(other.socket_);
+    counts_written_ = other.counts_written_;
   }
   return *this;
 }
@@ -439,6 +494,7 @@ Worker::~Worker() {
 }
 
 void Worker::close() {
+  counts_written_ = false;
   socket_.reset();  // the process ends when it notices
 }
 
@@ -475,11 +531,15 @@ Unpacker Worker::receive(const Attention* attention) {
   }
 }
 
-Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* attention, int send_fd) {
+void Worker::send(Command command, const Packer& arguments, int send_fd) {
   std::vector<uint8_t> message{static_cast<uint8_t>(command)};
   message.insert(message.end(), arguments.bytes().begin(), arguments.bytes().end());
   if (!send_message(socket_.get(), message, send_fd))
     throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
+}
+
+Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* attention, int send_fd) {
+  send(command, arguments, send_fd);
   return receive(attention);
 }
 
@@ -565,6 +625,34 @@ std::string Worker::maps() {
 
 uint32_t Worker::checksum() {
   return ask(Command::Checksum, Packer()).get<uint32_t>();
+}
+
+void Worker::begin_store(const recording::Recording& recording, uint64_t process, uint64_t earlier,
+                         const std::optional<recording::Written>& written, bool patient) {
+  Packer p;
+  p.put_bytes(recording.dir().data(), recording.dir().size()).put(process).put(earlier).put(patient);
+  pack(p, written);
+  send(Command::Store, p);
+}
+
+Worker::Storage Worker::end_store() {
+  return receive(nullptr).get<Storage>();
+}
+
+bool Worker::answered() const {
+  pollfd p{socket_.get(), POLLIN, 0};
+  return poll(&p, 1, 0) > 0;
+}
+
+void Worker::restore(const recording::Recording& recording, uint64_t process, uint64_t number) {
+  ask(Command::Restore,
+      Packer().put_bytes(recording.dir().data(), recording.dir().size()).put(process).put(number));
+}
+
+std::optional<recording::Written> Worker::written() {
+  Unpacker u = ask(Command::Written, Packer());
+  counts_written_ = true;
+  return unpack_written(u);
 }
 
 }  // namespace backstep::timeline

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "recording/checkpoint_file.h"
 #include "recording/library.h"
 #include "replay/replay.h"
 #include "replay/until.h"
@@ -50,6 +51,9 @@ struct Attention {
   mutable bool stop_asked = false;          // stop_wanted has said yes
 };
 
+// "Exit code" of the error that says that another session is writing checkpoints.
+inline constexpr int kBusy = 75;
+
 class Worker {
  public:
   Worker() = default;
@@ -79,16 +83,35 @@ class Worker {
   std::string maps();
   uint32_t checksum();
 
+  // Writes a checkpoint file (recording/checkpoint_file.h); for a fork that is used for nothing else. The
+  // answer can be waited for later, as it takes a while.
+  void begin_store(const recording::Recording& recording, uint64_t process, uint64_t earlier,
+                   const std::optional<recording::Written>& written, bool patient);
+  struct Storage {
+    uint64_t number = 0, size = 0;
+    double seconds = 0;
+  };
+  Storage end_store();
+  // Is there an answer, or the end of the process?
+  bool answered() const;
+  // Goes to the moment of a checkpoint file. Throws Error; then this worker is of no use any more.
+  void restore(const recording::Recording& recording, uint64_t process, uint64_t number);
+  // What may have been written to since the last call; nullopt: not known, or this is the first one.
+  std::optional<recording::Written> written();
+  bool counts_written() const { return counts_written_; }
+
   static int output_pipe();  // where guests' output can be read; non-blocking
 
  private:
   explicit Worker(Fd socket) : socket_(std::move(socket)) {}
   Unpacker ask(Command command, const Packer& arguments, const Attention* attention = nullptr,
                int send_fd = -1);
+  void send(Command command, const Packer& arguments, int send_fd = -1);
   Unpacker receive(const Attention* attention);
   void close();
 
   Fd socket_;
+  bool counts_written_ = false;
 };
 
 }  // namespace backstep::timeline
