@@ -135,16 +135,18 @@ void StoredCheckpoints::read_windows() {
   }
 }
 
-bool StoredCheckpoints::quiet(const Position& from, const Position& to,
-                              const std::vector<recording::AddressRange>& bytes) {
-  if (!enabled()) return false;
+bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Stops& stops) {
+  if (!enabled() || !stops.breaks.empty()) return false;
   read_windows();
-  for (const Window& w : windows_) {
-    if (w.from > from || to > w.to) continue;
-    const bool touched = std::any_of(bytes.begin(), bytes.end(), [&](const recording::AddressRange& b) {
-      auto r = std::partition_point(w.ranges.begin(), w.ranges.end(),
-                                    [&](const auto& range) { return range.end <= b.start; });
-      return r != w.ranges.end() && r->start < b.end;
+  for (const auto& w : stops.watches)
+    if (w.kind != replayer::Watchpoint::Write) return false;
+  for (const Window& window : windows_) {
+    if (window.from > from || to > window.to) continue;
+    const auto& ranges = window.ranges;
+    const bool touched = std::any_of(stops.watches.begin(), stops.watches.end(), [&](const auto& w) {
+      auto r = std::partition_point(ranges.begin(), ranges.end(),
+                                    [&](const auto& range) { return range.end <= w.start; });
+      return r != ranges.end() && r->start < w.start + w.length;
     });
     if (!touched) return true;
   }

@@ -43,8 +43,8 @@ class StoredCheckpoints {
   // Takes a worker to one of them. False: it is not usable, and is forgotten (with a note).
   bool restore(Worker& worker, uint64_t number);
 
-  // Can none of these bytes have been written to between the two moments?
-  bool quiet(const Position& from, const Position& to, const std::vector<recording::AddressRange>& bytes);
+  // Can none of the stops have matched between the two moments? False: perhaps.
+  bool quiet(const Position& from, const Position& to, const Stops& stops);
 
   uint64_t used() const { return used_; }    // how often one was restored
   uint64_t made() const { return made_; }    // in this session

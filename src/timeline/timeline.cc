@@ -397,36 +397,12 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
   if (wanted.calls)
     call = log_.previous_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); });
   const Position lowest = call ? call->position() : checkpoints_.front().at;
-  Position high = now_;
   bool found = false;
-  const bool search = !stops.breaks.empty() || !stops.watches.empty();
-  while (search && !found && high > lowest) {
-    auto checkpoint = nearest_before(high, false);
-    if (checkpoint == checkpoints_.end()) break;
-    if (!awake(checkpoint)) {
-      checkpoints_.erase(checkpoint);
-      continue;
-    }
-    const Position low = checkpoint->at;
-    Worker worker = checkpoint->worker.fork();
-    worker.install(stops);
-    Until until;
-    until.point = high;
-    until.fresh = true;
-    Halt last;
-    for (Position at = low;;) {
-      until.tick = at.tick + slice_;
-      const auto start = Clock::now();
-      Found part = worker.search(until, &attention);
-      learn(start, at.tick, part.end.at.tick);
-      if (part.last.why != Halt::None) last = part.last;
-      if (attention.stop_asked || part.end.why == Halt::Interrupted) {
-        arrival.why = Arrival::Interrupted;  // the present stays where it is
-        return arrival;
-      }
-      if (part.end.why != Halt::AtTick) break;
-      at = part.end.at;
-      if (at < high) keep(worker, at);
+  if (!stops.breaks.empty() || !stops.watches.empty()) {
+    const Halt last = search_back(stops, lowest);
+    if (last.why == Halt::Interrupted) {
+      arrival.why = Arrival::Interrupted;  // the present stays where it is
+      return arrival;
     }
     if (last.why != Halt::None) {
       found = true;
@@ -435,7 +411,6 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
       arrival.watch_kind = last.watch_kind;
       goal = last.why == Halt::Break ? last.at : last.before;
     }
-    high = low;
   }
   if (call && (!found || goal < call->position())) {
     arrival.why = Arrival::CallEntry;

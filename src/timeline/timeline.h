@@ -88,6 +88,11 @@ class Timeline {
   size_t automatic_checkpoints() const;
   // Those in the recording.
   const StoredCheckpoints& stored() const { return stored_; }
+  // Of the last search backwards: windows that were replayed, and that were known to hold no match.
+  struct Searched {
+    size_t replayed = 0, quiet = 0;
+  };
+  const Searched& searched() const { return searched_; }
   // Waits until the one that is being written is complete.
   void finish_storing();
   // The checksum of all registers and memory (as `present().checksum()`) in a stored checkpoint; nullopt: it
@@ -118,6 +123,10 @@ class Timeline {
   // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
   void count_written(Worker& worker, const Position& from, Tick to) const;
   void tell_notes();
+  // The last match between `lowest` and the present (search_back.cc); why None: there is none, or Interrupted.
+  Halt search_back(const Stops& stops, const Position& lowest);
+  // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
+  Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
   void learn(Clock::time_point start, Tick from, Tick to);
   void arrive(const Halt& halt);
@@ -138,6 +147,7 @@ class Timeline {
   Tick slice_ = 1 << 18;
   int next_id_ = 1;
   bool wait_for_stored_;
+  Searched searched_;
 };
 
 }  // namespace backstep::timeline

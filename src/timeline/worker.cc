@@ -595,8 +595,28 @@ Halt Worker::step(int tid, Address range_start, Address range_end, const Until& 
       .get<Halt>();
 }
 
-Found Worker::search(const Until& until, const Attention* attention) {
-  Unpacker u = ask(Command::Search, Packer().put(until), attention);
+void Worker::begin_search(const Until& until) {
+  send(Command::Search, Packer().put(until));
+}
+
+Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* attention) {
+  std::vector<pollfd> fds;
+  for (const Worker* w : workers) fds.push_back({w->socket_.get(), POLLIN, 0});
+  fds.push_back({attention ? attention->fd : -1, POLLIN, 0});
+  for (;;) {
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
+      throw Error("cannot wait: " + errno_text(errno));
+    if ((fds.back().revents & (POLLIN | POLLHUP | POLLERR)) && attention->stop_wanted()) {
+      attention->stop_asked = true;
+      return nullptr;
+    }
+    for (size_t i = 0; i < workers.size(); i++)
+      if (fds[i].revents) return workers[i];
+  }
+}
+
+Found Worker::end_search() {
+  Unpacker u = receive(nullptr);
   Found f;
   f.end = u.get<Halt>();
   f.last = u.get<Halt>();

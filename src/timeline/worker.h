@@ -76,7 +76,11 @@ class Worker {
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,
             const Attention* attention);
-  Found search(const Until& until, const Attention* attention);
+  // Runs to `until`, over all matches on the way. In two steps, so that several can search at the same time.
+  void begin_search(const Until& until);
+  Found end_search();
+  // Waits until one of them has an answer, or somebody wants a stop (then null).
+  static Worker* wait_for(const std::vector<Worker*>& workers, const Attention* attention);
   std::optional<Position> last_step_before(int tid, const Position& end, const Attention* attention);
   void divert();
   std::vector<uint8_t> siginfo();

@@ -150,6 +150,18 @@ def onwards(s, *ticks):
     assert used > 0, "no stored checkpoint was used"
 
 
+def last_writes(s, count, *addresses):
+    """Back from the end over the last changes of each address, by `last`."""
+    for address in addresses:
+        s.goto("end")
+        for _ in range(count):
+            text = s.monitor("last %#x 8" % address)
+            print("%#x" % address, s.when(), " ".join(text.split()))
+            if "not changed" in text:
+                break
+    print("#", s.monitor("stored").strip())
+
+
 def breaks(s, address, limit):
     """A breakpoint's hits backwards are its hits forwards, in reverse order."""
     s.goto("start")
