@@ -51,6 +51,9 @@ class Engine {
   // Switches store checks (Cache::data_ranges) on or off; rebuilds the cache.
   void set_watch(bool watch);
 
+  // All of it; the code that the guest executes from now on is translated anew.
+  void forget_all() { flush(); }
+
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
 

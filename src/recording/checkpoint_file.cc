@@ -173,6 +173,9 @@ void CheckpointFile::read_body() {
     written_->tick = in.next(), written_->event = in.next(), written_->pc = in.next();
     written_->ranges.resize(in.count(16));
     for (AddressRange& r : written_->ranges) r.start = in.next(), r.end = in.next();
+    written_->code_known = in.next() != 0;
+    written_->code.resize(in.count(16));
+    for (AddressRange& r : written_->code) r.start = in.next(), r.end = in.next();
   }
   if (!in.ok || !in.rest.empty() || hashes_.size() != header_.stored_pages ||
       frames_.size() != (hashes_.size() + kPagesPerFrame - 1) / kPagesPerFrame)
@@ -410,6 +413,9 @@ uint64_t CheckpointWriter::finish(uint64_t tick, uint64_t event, uint64_t pc, st
   if (written) {
     for (uint64_t n : {written->tick, written->event, written->pc, written->ranges.size()}) put(body, n);
     for (const AddressRange& r : written->ranges) put(body, r.start), put(body, r.end);
+    put(body, written->code_known);
+    put(body, written->code.size());
+    for (const AddressRange& r : written->code) put(body, r.start), put(body, r.end);
   }
   std::vector<uint8_t> packed(ZSTD_compressBound(body.size()));
   const size_t n = ZSTD_compress(packed.data(), packed.size(), body.data(), body.size(), kLevel);

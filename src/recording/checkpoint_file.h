@@ -57,10 +57,13 @@ struct PageRun {
 struct AddressRange {
   uint64_t start = 0, end = 0;
 };
-// What the program may have written to since an earlier moment. Pages that are not in it have not changed.
+// What the program may have written to and executed since an earlier moment. Other pages were not written to,
+// and no instruction that begins in another page was executed.
 struct Written {
   uint64_t tick = 0, event = 0, pc = 0;  // since
   std::vector<AddressRange> ranges;      // page-aligned, ascending
+  bool code_known = false;
+  std::vector<AddressRange> code;  // likewise
 };
 
 using PageHash = std::array<uint64_t, 2>;  // XXH3-128: low half, high half

@@ -92,6 +92,16 @@ void Replayer::compare_watched(std::optional<WatchedMemory::Hit> touched) {
   watch_hit_ = hit;
 }
 
+// An instruction that the code cache does not keep is executed code all the same.
+std::optional<engine::Stop> Replayer::step_alone() {
+  const Address page = context().rip & ~(layout::kPage - 1);
+  if (written_.counting() && (stepped_.empty() || stepped_.back().start != page))
+    stepped_.push_back({page, page + layout::kPage});
+  constexpr size_t kMany = 10000;
+  if (stepped_.size() > kMany) simplify(stepped_);
+  return process_.engine().step();
+}
+
 // One round. `stepping`: at most one instruction.
 void Replayer::advance(const Until& until, bool stepping) {
   Context& ctx = context();
@@ -139,7 +149,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   const bool step = stepping || engine::find_break(ctx.rip);
   if (step) {
     ctx.limit = ctx.tick + 1;
-    stop = process_.engine().step();
+    stop = step_alone();
   } else {
     ctx.limit = limit;
     stop = process_.engine().run();
@@ -159,7 +169,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     case engine::Stop::Watched: {
       before_ = position();
       ctx.limit = ctx.tick + 1;
-      auto inner = process_.engine().step();
+      auto inner = step_alone();
       ctx.limit = ~0ull;
       if (inner && inner->kind != engine::Stop::TickStop) return with_memory_open([&] { react(*inner); });
       compare_watched(std::nullopt);
@@ -186,7 +196,7 @@ void Replayer::advance(const Until& until, bool stepping) {
         // Once more, with the pages open.
         const auto touched = watch_.touched();
         ctx.limit = ctx.tick + 1;
-        auto inner = process_.engine().step();
+        auto inner = step_alone();
         ctx.limit = ~0ull;
         if (inner && inner->kind != engine::Stop::TickStop) react(*inner);
         compare_watched(touched);
@@ -347,7 +357,7 @@ std::optional<siginfo_t> Replayer::probe_fault() {
   if (resume_call_) return std::nullopt;
   watch_.disarm();
   ctx.limit = ctx.tick + 1;
-  auto stop = process_.engine().step();
+  auto stop = step_alone();
   ctx.limit = ~0ull;
   if (!stop) return std::nullopt;
   if (stop->kind == engine::Stop::Fault) return guest::fault_siginfo(stop->fault);

@@ -144,8 +144,14 @@ class Replayer {
   void diverted_syscall();
   void diverted_host_op(const isa::Insn& insn);
 
+  std::optional<engine::Stop> step_alone();
+  void executed_since(recording::Written& written);
+  void count_executed();
+
   WrittenPages written_{process_};
   Position written_since_;
+  std::optional<uint64_t> code_since_;            // how often the cache had been emptied then
+  std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
   Stops stops_;
   WatchedMemory watch_{process_};

@@ -454,13 +454,36 @@ void Replayer::unpack_state(std::span<const uint8_t> state, recording::Checkpoin
   }
 }
 
+// What was executed is what is in the code cache, if that was empty when it began and has not been emptied
+// since. Making the code again costs time: that is done only where there is not much of it.
+void Replayer::count_executed() {
+  constexpr ptrdiff_t kLittleCode = 512 << 10;
+  stepped_.clear();
+  code_since_.reset();
+  if (engine::bs_cache.hot - reinterpret_cast<uint8_t*>(layout::kCacheStart) > kLittleCode) return;
+  process_.engine().forget_all();
+  code_since_ = process_.engine().statistics().flushes;
+}
+
+void Replayer::executed_since(recording::Written& written) {
+  written.code_known = code_since_ == process_.engine().statistics().flushes;
+  if (!written.code_known) return;
+  written.code = stepped_;
+  for (uint32_t i = 1; i < engine::bs_cache.pages; i++)
+    written.code.push_back({engine::kPages[i].page, engine::kPages[i].page + kPage});
+  simplify(written.code);
+}
+
 std::optional<recording::Written> Replayer::written_since_last() {
   std::optional<recording::Written> result;
-  if (auto ranges = written_.collect())
-    result =
-        recording::Written{written_since_.tick, written_since_.event, written_since_.pc, std::move(*ranges)};
+  if (auto ranges = written_.collect()) {
+    result.emplace();
+    result->tick = written_since_.tick, result->event = written_since_.event, result->pc = written_since_.pc;
+    result->ranges = std::move(*ranges);
+    executed_since(*result);
+  }
   written_since_ = position();
-  written_.start();
+  if (written_.start()) count_executed();
   return result;
 }
 

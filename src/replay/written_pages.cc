@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kTooSparse = 64ull << 30;
-constexpr size_t kMaxRanges = 6000;
+constexpr size_t kMaxRanges = 4000;
 
 // Headers of older systems lack these.
 constexpr int kUserModeOnly = 1;
@@ -67,7 +67,8 @@ Fd open_userfault() {
   return fd;
 }
 
-// Sorts, joins, and forgets small gaps until there are not too many: more pages than needed are no harm.
+}  // namespace
+
 void simplify(std::vector<recording::AddressRange>& ranges) {
   std::sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.start < b.start; });
   for (uint64_t gap = 0;; gap = std::max(gap * 2, kPage)) {
@@ -83,8 +84,6 @@ void simplify(std::vector<recording::AddressRange>& ranges) {
     if (ranges.size() <= kMaxRanges) return;
   }
 }
-
-}  // namespace
 
 void WrittenPages::find_way() {
   way_ = Way::None;

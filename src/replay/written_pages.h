@@ -10,6 +10,9 @@
 
 namespace backstep::replayer {
 
+// Sorts, joins, and forgets small gaps until there are not too many: more pages than needed are no harm.
+void simplify(std::vector<recording::AddressRange>& ranges);
+
 class WrittenPages {
  public:
   explicit WrittenPages(const guest::Process& process) : process_(process) {}

@@ -95,10 +95,7 @@ std::optional<StoredCheckpoint> StoredCheckpoints::finished() {
     made_++;
     auto behind = std::find_if(list_.begin(), list_.end(), [&](const auto& c) { return c.at > fresh.at; });
     list_.insert(behind, fresh);
-    if (front.window)
-      windows_.push_back({{front.window->tick, front.window->event, front.window->pc},
-                          fresh.at,
-                          std::move(front.window->ranges)});
+    if (front.window) add_window(*front.window, fresh.at);
     return fresh;
   } catch (const Error& e) {
     // Another session at work is no reason to give up for good.
@@ -128,29 +125,37 @@ void StoredCheckpoints::read_windows() {
   for (const StoredCheckpoint& c : list_) {
     try {
       recording::CheckpointFile file(folder_->path(c.number), folder_->log_identity());
-      if (const auto& w = file.written()) windows_.push_back({{w->tick, w->event, w->pc}, c.at, w->ranges});
+      if (const auto& w = file.written()) add_window(*w, c.at);
     } catch (const Error&) {
       // Then that window is searched.
     }
   }
 }
 
+void StoredCheckpoints::add_window(const recording::Written& written, const Position& to) {
+  windows_.push_back({{written.tick, written.event, written.pc}, to, written});
+}
+
 bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Stops& stops) {
-  if (!enabled() || !stops.breaks.empty()) return false;
+  if (!enabled()) return false;
   read_windows();
   for (const auto& w : stops.watches)
     if (w.kind != replayer::Watchpoint::Write) return false;
-  for (const Window& window : windows_) {
-    if (window.from > from || to > window.to) continue;
-    const auto& ranges = window.ranges;
-    const bool touched = std::any_of(stops.watches.begin(), stops.watches.end(), [&](const auto& w) {
-      auto r = std::partition_point(ranges.begin(), ranges.end(),
-                                    [&](const auto& range) { return range.end <= w.start; });
-      return r != ranges.end() && r->start < w.start + w.length;
-    });
-    if (!touched) return true;
-  }
-  return false;
+  auto meets = [](const std::vector<recording::AddressRange>& ranges, Address start, Address end) {
+    auto r = std::partition_point(ranges.begin(), ranges.end(),
+                                  [&](const auto& range) { return range.end <= start; });
+    return r != ranges.end() && r->start < end;
+  };
+  return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+    if (window.from > from || to > window.to) return false;
+    const recording::Written& known = window.written;
+    if (!stops.breaks.empty() && !known.code_known) return false;
+    for (const auto& b : stops.breaks)
+      if (meets(known.code, b.pc, b.pc + 1)) return false;
+    for (const auto& w : stops.watches)
+      if (meets(known.ranges, w.start, w.start + w.length)) return false;
+    return true;
+  });
 }
 
 }  // namespace backstep::timeline

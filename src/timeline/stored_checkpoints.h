@@ -54,11 +54,12 @@ class StoredCheckpoints {
  private:
   struct Window {
     Position from, to;
-    std::vector<recording::AddressRange> ranges;
+    recording::Written written;
   };
   const StoredCheckpoint* before(Tick tick) const;
   double spacing(const Position& at, double ticks_per_second) const;
   void read_windows();
+  void add_window(const recording::Written& written, const Position& to);
   void note(const std::string& text);
 
   recording::Recording recording_;

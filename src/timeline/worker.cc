@@ -102,15 +102,23 @@ void pack(Packer& p, const std::optional<recording::Written>& written) {
   if (!written) return;
   p.put(written->tick).put(written->event).put(written->pc);
   p.put_bytes(written->ranges.data(), written->ranges.size() * sizeof(recording::AddressRange));
+  p.put(written->code_known);
+  p.put_bytes(written->code.data(), written->code.size() * sizeof(recording::AddressRange));
 }
 
 std::optional<recording::Written> unpack_written(Unpacker& u) {
   if (!u.get<bool>()) return std::nullopt;
   recording::Written written;
   written.tick = u.get<uint64_t>(), written.event = u.get<uint64_t>(), written.pc = u.get<uint64_t>();
-  const std::vector<uint8_t> bytes = u.get_bytes();
-  written.ranges.resize(bytes.size() / sizeof(recording::AddressRange));
-  std::memcpy(written.ranges.data(), bytes.data(), written.ranges.size() * sizeof(recording::AddressRange));
+  auto ranges = [&] {
+    const std::vector<uint8_t> bytes = u.get_bytes();
+    std::vector<recording::AddressRange> list(bytes.size() / sizeof(recording::AddressRange));
+    if (!list.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
+    return list;
+  };
+  written.ranges = ranges();
+  written.code_known = u.get<bool>();
+  written.code = ranges();
   return written;
 }
 

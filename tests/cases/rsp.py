@@ -162,6 +162,19 @@ def last_writes(s, count, *addresses):
     print("#", s.monitor("stored").strip())
 
 
+def last_hits(s, count, *addresses):
+    """Back from the end over the hits of breakpoints at all of these."""
+    s.goto("end")
+    for address in addresses:
+        assert s.ask("Z0,%x,1" % address) == "OK"
+    for _ in range(count):
+        reply = s.ask("bc")
+        print(s.when(), reply.split("thread")[0], s.monitor("checksum").strip())
+        if "replaylog" in reply:
+            break
+    print("#", s.monitor("stored").strip())
+
+
 def breaks(s, address, limit):
     """A breakpoint's hits backwards are its hits forwards, in reverse order."""
     s.goto("start")
