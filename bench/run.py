@@ -6,7 +6,7 @@ are to native. The workloads are those of the project's speed targets; 'CPU' mar
 geometric mean is taken over. Threads take turns when recorded, so programs with threads are compared with native runs
 on one core, or by the CPU time that they took in all; their names say so.
 
-    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list]
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long]
 
 BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
 """
@@ -92,15 +92,17 @@ print(work({n}))
 
 class Workload:
     """cpu: counts for the geometric mean. one_core: natively on one core only. cpu_time: of the processors, not of the
-    clock. calls: how often it does what it is about, for the time of one. targets: {"record": ratio or ns, ...}."""
+    clock. calls: how often it does what it is about, for the time of one. gdb: replay means these commands, in gdb.
+    targets: {"record": ratio or ns, ...}."""
 
     def __init__(self, name, command, cpu=False, stdin=None, needs=None, one_core=False, cpu_time=False, calls=None,
-                 targets=None):
+                 gdb=None, targets=None):
         self.name, self.command, self.cpu, self.stdin = name, command, cpu, stdin
         self.missing = needs if needs and not shutil.which(needs) else None
         core = str(min(os.sched_getaffinity(0)))
         self.native = ["taskset", "-c", core] + command if one_core else command
         self.cpu_time, self.calls, self.targets = cpu_time, calls, targets or {}
+        self.gdb = [word for command in gdb for word in ("-ex", command)] if gdb else None
 
 
 def compile_programs(folder):
@@ -172,6 +174,8 @@ def workloads(folder, quick):
                  targets={"record_ratio": 1.6}),
         # Its replay takes as long as what it computes: compare with 'native CPU s'.
         Workload("sleeper", [here("sleeper"), str(50 // scale)]),
+        Workload("false conditional hits in gdb", [here("hits"), str(10_000_000 // scale)], needs="gdb",
+                 gdb=["break hit if i < 0", "continue"], targets={"replay_s": 5}),
     ]
 
 
@@ -211,6 +215,8 @@ def measure(workload, rounds, folder):
             "record": [BACKSTEP, "record", "-q", "-o", recording, "--"] + workload.command,
             "replay": [BACKSTEP, "replay", "--autopilot", "-q", recording],
         }
+        if workload.gdb:
+            commands["replay"] = [BACKSTEP, "replay", "-q", recording, "-nx", "-batch"] + workload.gdb
         for how, command in commands.items():
             stdin = None if how == "replay" else workload.stdin
             seconds, cpu, megabytes = run(command, stdin, os.path.join(folder, "out." + how))
@@ -219,7 +225,7 @@ def measure(workload, rounds, folder):
             memory[how] = max(memory[how], megabytes)
         if not same(os.path.join(folder, "out.native"), os.path.join(folder, "out.record")):
             raise RuntimeError("the recorded run printed something else than the native one")
-        if not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
+        if not workload.gdb and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
             raise RuntimeError("the replay printed something else than the recorded run")
     info = subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True)
     info = json.loads(info.stdout)
@@ -317,6 +323,8 @@ def main():
                         help="only workloads whose name contains this")
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument("--markdown", action="store_true", help="a table for docs/benchmarks.md")
+    parser.add_argument("--travel", action="store_true", help="how fast a debugger moves in time, instead (travel.py)")
+    parser.add_argument("--long", action="store_true", help="… in a recording of 60 s of CPU time (takes 10 minutes)")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
     options = parser.parse_args()
     if not os.access(BACKSTEP, os.X_OK):
@@ -327,6 +335,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="backstep-bench.") as folder:
         os.environ["BACKSTEP_DIR"] = os.path.join(folder, "library")
         compile_programs(folder)
+        if options.travel or options.long:
+            import travel
+            rows = travel.measure(BACKSTEP, folder, options.long)
+            print(machine() + "\n")
+            travel.show(rows, options.markdown)
+            return 0
         chosen = [w for w in workloads(folder, options.quick)
                   if not options.only or any(o in w.name for o in options.only)]
         if options.list:

@@ -20,13 +20,13 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --last-write --checkpoints --check=deep -q --quiet --json -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --no-cache -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --last-write --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
     dump) options="-n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
-    checkpoints) options="--make --every --remove --verify --json -p --process -h --help" ;;
+    checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
     help)

@@ -80,8 +80,7 @@ Listing collect(const recording::Library& library, const Recording& r, bool veri
 
 int checkpoints_command(const Args& args) {
   bool json = false, make = false, remove = false, verify = false;
-  std::string dir;
-  uint64_t process = 0;
+  std::string dir, process;
   ReplayOptions options;
   CommandLine line(
       "checkpoints", "[--make | --remove | --verify] [--json] [DIR]",
@@ -103,9 +102,8 @@ int checkpoints_command(const Args& args) {
                 "compare them with a replay that uses none; exit status 3 if one is\n"
                 "not good");
   line.add_flag("--json", json, "as JSON");
-  line.add_option("-p,--process", process,
-                  "with --make: for this process (a pid or a number of 'backstep ps')")
-      ->type_name("PID");
+  line.add_option("-p,--process", process, "with --make: for this process (a pid, or #N as in 'backstep ps')")
+      ->type_name("PID|#N");
   line.add_option("DIR", dir);
   add_engine_options(line, options.engine);
   if (auto status = line.parse_args(args)) return *status;
@@ -119,7 +117,7 @@ int checkpoints_command(const Args& args) {
   }
   if (make) {
     options.recording = r.dir();
-    if (process) options.process = recording::find_process(r, process);
+    if (!process.empty()) options.process = recording::find_process(r, process);
     options.wait_for_checkpoints = true;
     timeline::Timeline timeline(options, library, r);
     timeline.go_to_end();

@@ -103,7 +103,14 @@ std::string syscall_text(const Event& event, size_t strings) {
                            piece.crc, piece.length});
   std::string out = guest::print_syscall(view, strings);
   if (event.flags & recording::kInexact) out += " (inexact)";
+  if (event.flags & recording::kDenied) out += " (by a filter of the program's own)";
   return out;
+}
+
+std::string shared_text(const Event& event) {
+  uint64_t changed = 0;
+  for (const recording::Piece& piece : event.pieces) changed += piece.bytes.size();
+  return fmt::format("shared memory {:#x}, {} bytes changed by another process", event.addr, changed);
 }
 
 std::string turn_text(const Event& event) {
@@ -160,8 +167,7 @@ std::string event_text(const Event& event, size_t strings) {
     case EventKind::Turn:
       return turn_text(event);
     case EventKind::Shared:
-      return fmt::format("shared memory {:#x}, {} bytes, changed by another process", event.addr,
-                         event.length);
+      return shared_text(event);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"

@@ -9,6 +9,7 @@
 #include "engine/entry.h"
 #include "engine/hooks.h"
 #include "engine/options.h"
+#include "engine/translations.h"
 #include "isa/decode.h"
 
 namespace backstep::engine {
@@ -51,8 +52,9 @@ class Engine {
   // Switches store checks (Cache::data_ranges) on or off; rebuilds the cache.
   void set_watch(bool watch);
 
-  // All of it; the code that the guest executes from now on is translated anew.
-  void forget_all() { flush(); }
+  // Empties the cache; what is in it later is what was executed since. Kept translations are not taken in any
+  // more, until start_anew(false).
+  void start_anew(bool anew);
 
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
@@ -60,9 +62,17 @@ class Engine {
   // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
   void keep_jumps() { bs_cache.keep_jumps = true; }
 
-  const Statistics& statistics() const { return bs_cache.stats; }
+  // Translations are kept in `folder` from now on; `start` tells programs apart (translations.h). Before the
+  // guest runs.
+  void keep_translations(const std::string& folder, uint64_t start);
+  // Before the process ends or becomes another program.
+  void save_translations() { translations_.save(); }
+
+  // What the translator did in this process, as a line for people.
+  std::string statistics() const;
 
  private:
+  void load_translations();
   uint32_t address_of_rip(std::optional<Stop>& stop);
   Reason enter(uint32_t address);
   std::optional<Stop> after_exit(Reason reason);
@@ -70,6 +80,8 @@ class Engine {
   std::optional<Stop> after_check(const Check& check);
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
+  Translations translations_;
+  bool anew_ = false;                 // they are not taken in
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

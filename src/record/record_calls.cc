@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -116,6 +117,9 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
         for_each_iovec(args[i], args[spec.n], capacity << 10, prepare);
       } else if (spec.kind == Arg::MsgOut) {
         for_each_message_part(args[i], 1 << 30, prepare);
+      } else if (spec.kind == Arg::Regset) {
+        for_each_iovec(args[i], 1, capacity, prepare);
+        prepare(args[i], 16);
       } else {
         prepare(args[i], capacity);
       }
@@ -306,11 +310,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_setrlimit:
       return do_rlimit(row, nr, args);
     case SYS_ptrace:
-      note_once("ptrace was answered with EPERM");
-      return logged(-EPERM);
+      return do_ptrace(row, args);
     case SYS_seccomp:
-      note_once("seccomp filters were refused with EINVAL");
-      return logged(-EINVAL);
+      return logged(do_seccomp(args[0], args[1], args[2], row, args), true);
     case SYS_shmat:
       return do_shmat(args);
     case SYS_shmdt:
@@ -461,6 +463,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         Region snapshot = r;
         snapshot.flags &= ~MAP_SHARED;
         snapshot.flags |= MAP_PRIVATE;
+        snapshot.content = content_of(key);
         if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
       }
     } catch (const Error& e) {
@@ -482,21 +485,56 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   return static_cast<int64_t>(at);
 }
 
-void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t result) {
-  if (hot::is_error(result) || !log_.active()) return;
+// The file that a call changes, if it is one that is mapped shared. `result`: of an open.
+std::optional<Recorder::ChangedFile> Recorder::changed_file(uint64_t nr, const uint64_t args[6],
+                                                            int64_t result) {
   struct stat st {};
-  uint64_t fd = args[0];
-  if (nr == SYS_splice || nr == SYS_copy_file_range) fd = args[2];
+  ChangedFile file{};
+  file.fd = static_cast<int>(args[0]);
+  if (nr == SYS_splice || nr == SYS_copy_file_range) file.fd = static_cast<int>(args[2]);
   if (nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat)
-    fd = static_cast<uint64_t>(result);
+    file.fd = static_cast<int>(result);
   if (nr == SYS_truncate) {
     auto path = guest_text(args[0]);
-    if (!path || stat(path->c_str(), &st) != 0) return;
-  } else if (fstat(static_cast<int>(fd), &st) != 0) {
-    return;
+    if (!path || stat(path->c_str(), &st) != 0) return std::nullopt;
+  } else if (fstat(file.fd, &st) != 0) {
+    return std::nullopt;
   }
-  if (!shared_.count({st.st_dev, st.st_ino})) return;
-  auto size = static_cast<uint64_t>(st.st_size);
+  if (!S_ISREG(st.st_mode)) return std::nullopt;
+  file.id = {st.st_dev, st.st_ino};
+  file.size = static_cast<uint64_t>(st.st_size);
+  return file;
+}
+
+// Before a call that may change a file: its pages become ours, so that nobody else reads them meanwhile and
+// all who have them learn of the change. Those that this process has mapped are logged behind the call.
+void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
+  auto file = changed_file(nr, args, -1);
+  if (!file) return;
+  auto it = objects_.find(file->id);
+  if (it == objects_.end() || it->second->alone()) return;
+  SharedObject& object = *it->second;
+  uint64_t first = 0, last = object.pages() * kPage;
+  if (nr == SYS_write || nr == SYS_pwrite64) {
+    const bool append = fcntl(file->fd, F_GETFL) & O_APPEND;
+    const off_t now = nr == SYS_write ? lseek(file->fd, 0, SEEK_CUR) : static_cast<off_t>(args[3]);
+    first = append ? file->size : static_cast<uint64_t>(std::max<off_t>(now, 0));
+    if (first > file->size) first = file->size;  // what is between becomes zero
+    last = std::min(last, static_cast<uint64_t>(std::max<off_t>(now, 0)) + args[2]);
+    if (append) last = std::min(object.pages() * kPage, first + args[2]);
+  }
+  for (uint64_t page = first / kPage; page * kPage < last; page++) own_object_page(object, page);
+}
+
+void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t result) {
+  if (hot::is_error(result) || !log_.active()) return;
+  auto file = changed_file(nr, args, result);
+  if (!file || !shared_.count(file->id)) return;
+  const auto fd = static_cast<uint64_t>(file->fd);
+  struct stat st {};
+  st.st_dev = file->id.first;
+  st.st_ino = file->id.second;
+  const uint64_t size = file->size;
   if (!log_.reserve(256)) return;
   recording::Appender& log = log_.appender();
   uint8_t* at = log.begin(EventKind::FileSize, 0, 0);
@@ -531,8 +569,6 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
     }
   });
   for (auto [addr, length] : parts) {
-    if (bs_record.sharing)
-      for (uint64_t page = addr & ~(kPage - 1); page < addr + length; page += kPage) own_page(page, false);
     process_.engine().forget(addr, addr + length);
     log_memory(addr, length);
   }
@@ -654,8 +690,12 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
   int64_t result;
   switch (args[0]) {
     case PR_SET_SECCOMP:
-      note_once("seccomp filters were refused with EINVAL");
-      result = -EINVAL;
+      result = args[1] == SECCOMP_MODE_STRICT   ? do_seccomp(SECCOMP_SET_MODE_STRICT, 0, 0, row, args)
+               : args[1] == SECCOMP_MODE_FILTER ? add_filter(0, args[2])
+                                                : -EINVAL;
+      break;
+    case PR_GET_SECCOMP:
+      result = process_.current().filters ? SECCOMP_MODE_FILTER : execute(row, SYS_prctl, args);
       break;
     case PR_SET_MM:
       result = -EPERM;

@@ -49,7 +49,7 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   if (!waits) {
     uint32_t before = 0, after = 0;
     if (command == FUTEX_WAKE_OP) {
-      own_range(args[4], 4);
+      own_range(args[4], 4, SharedObject::Hold::Write);
       read_guest(args[4], &before);
     }
     result = hot::syscall(SYS_futex, real);

@@ -50,6 +50,7 @@ struct HotState {
   bool sharing;                 // some shared memory has owners by page: calls need a look at their buffers
   volatile bool share_request;  // another process wants a page of ours
   bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
+  bool filtered;                // some thread has a filter on its calls (seccomp)
   bool chaos;                   // chaos mode: calls that move bytes are not made as asked
   volatile bool turn_request;   // something happened that may pass the turn on
   // Timers that the guest directed at one of its threads: index, overrun.

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "guest/buffers.h"
+#include "record/deadlines.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -24,8 +25,15 @@ namespace {
 
 constexpr uint64_t kPage = layout::kPage;
 
-int real_prot(int prot) {
-  return (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
+using Hold = SharedObject::Hold;
+
+// How long a page is kept at least, so that whoever gets it can do something with it: handing it on takes
+// about as long. Nobody needs to wait for that when we wait ourselves.
+constexpr int64_t kHold = 50'000;
+
+int real_prot(int prot, Hold hold) {
+  const int all = (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
+  return hold == Hold::None ? PROT_NONE : hold == Hold::Read && (all & PROT_WRITE) ? PROT_READ : all;
 }
 
 }  // namespace
@@ -38,7 +46,6 @@ SharedObject* Recorder::shared_object(const Region& r) {
 
 // A new shared mapping `r` of `fd`, which is in place.
 void Recorder::share(const Region& r, int fd, void* alias) {
-  if (detached_) return;
   const uint64_t bytes = r.offset + (r.end - r.start);
   auto& object = objects_[{r.dev, r.inode}];
   try {
@@ -129,29 +136,31 @@ void Recorder::start_sharing() {
   start_threads();
 }
 
-// Takes the rights away, except to what is owned.
+// Takes the rights away, except to what is held.
 void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end) {
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object || r.end <= start || r.start >= end) return;
     process_.engine().forget(r.start, r.end);
     mprotect(reinterpret_cast<void*>(r.start), r.end - r.start, PROT_NONE);
-    for (uint64_t page : object.owned_pages()) {
+    for (uint64_t page : object.held_pages()) {
       const uint64_t offset = page * kPage;
       if (offset < r.offset || offset - r.offset >= r.end - r.start) continue;
-      mprotect(reinterpret_cast<void*>(r.start + (offset - r.offset)), kPage, real_prot(r.prot));
+      mprotect(reinterpret_cast<void*>(r.start + (offset - r.offset)), kPage,
+               real_prot(r.prot, object.hold(page)));
     }
   });
 }
 
-void Recorder::set_page_rights(SharedObject& object, uint64_t page, bool access) {
+// Makes the guest's rights to a page those that it holds.
+void Recorder::set_page_rights(SharedObject& object, uint64_t page) {
+  const Hold hold = object.hold(page);
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object) return;
     const uint64_t offset = page * kPage;
     if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
-    auto* at = reinterpret_cast<void*>(r.start + (offset - r.offset));
-    if (!access)
-      process_.engine().forget(reinterpret_cast<uint64_t>(at), reinterpret_cast<uint64_t>(at) + kPage);
-    mprotect(at, kPage, access ? real_prot(r.prot) : PROT_NONE);
+    const uint64_t at = r.start + (offset - r.offset);
+    if (r.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
+    mprotect(reinterpret_cast<void*>(at), kPage, real_prot(r.prot, hold));
   });
 }
 
@@ -167,51 +176,75 @@ void Recorder::drop_unmapped() {
   std::erase_if(objects_, [&](auto& entry) {
     bool mapped = false;
     process_.map.for_each([&](const Region& r) { mapped |= shared_object(r) == entry.second.get(); });
-    if (!mapped) entry.second->detach();
+    if (!mapped) {
+      std::erase_if(requests_, [&](auto& request) { return request.first == entry.second.get(); });
+      entry.second->detach();
+    }
     return !mapped;
   });
 }
 
-// Makes the guest the owner of the page at `addr`. `in_call`: for the system call under way, else for the
-// instruction at rip. False: not a shared page, or it is accessible already.
-bool Recorder::own_page(uint64_t addr, bool in_call) {
+// Gets the page at `addr` for the guest. `in_call`: for the system call under way, else for the instruction
+// at rip. False: not a shared page, or it is accessible already.
+bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   const Region* r = process_.map.find(addr);
   SharedObject* object = r ? shared_object(*r) : nullptr;
   if (!object || object->alone()) return false;
+  if (wanted == Hold::Write && !(r->prot & PROT_WRITE)) wanted = Hold::Read;
   const uint64_t at = addr & ~(kPage - 1), page = (r->offset + (at - r->start)) / kPage;
-  if (object->owns(page)) return false;
-  if (object->acquire(page, [this] { serve_shared(); })) {
-    if (in_call) {
-      set_page_rights(*object, page, true);
-      log_memory(at, kPage, recording::kInCall);
-    } else {
-      log_shared(at, object->contents(page));
-    }
+  if (object->hold(page) >= wanted) return false;
+  if (object->acquire(page, wanted, [this] { serve_shared(); }))
+    log_shared(at, object->contents(page), object->before(), in_call);
+  set_page_rights(*object, page);
+  if (object->contested(page)) {
+    requests_.emplace_back(object, page);
+    serve_shared_at(object->acquired_ns(page) + kHold);
   }
-  set_page_rights(*object, page, true);
-  if (!in_call) last_acquired_ = {context().tick, context().rip};
   return true;
 }
 
-void Recorder::log_shared(uint64_t addr, const unsigned char* contents) {
-  log_.reserve(kPage + 256);
-  recording::Appender& log = log_.appender();
-  if (!log.chunk) return;
-  uint8_t* at = log.begin(EventKind::Shared, recording::kAsynchronous, 0);
-  at = log.put_place(at, context().tick, context().rip);
-  at = recording::put_u32(at, register_digest(context()));
-  at = recording::put_varint(at, addr);
-  std::memcpy(at, contents, kPage);
-  log.commit(at + kPage);
+// … for writing, wherever and whether the guest has it mapped.
+void Recorder::own_object_page(SharedObject& object, uint64_t page) {
+  std::optional<uint64_t> at;
+  process_.map.for_each([&](const Region& r) {
+    const uint64_t offset = page * kPage;
+    if (shared_object(r) == &object && offset >= r.offset && offset - r.offset < r.end - r.start)
+      at = r.start + (offset - r.offset);
+  });
+  if (object.acquire(page, Hold::Write, [this] { serve_shared(); })) {
+    if (at)
+      log_shared(*at, object.contents(page), object.before(), true);
+    else
+      object.forget(page);
+  }
+  if (at) set_page_rights(object, page);
 }
 
-void Recorder::own_range(uint64_t addr, uint64_t size) {
+// What changed in the page since this process had it; `before` null: that is not known.
+void Recorder::log_shared(uint64_t addr, const unsigned char* contents, const SharedObject::Page* before,
+                          bool in_call) {
+  log_.reserve(2 * kPage + 256);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  static const SharedObject::Page zeroes{};
+  const uint8_t flags =
+      recording::kAsynchronous | (in_call ? recording::kInCall : 0) | (before ? 0 : recording::kFromZero);
+  uint8_t* at = log.begin(EventKind::Shared, flags, 0);
+  at = log.put_place(at, context().tick, context().rip - (in_call ? 2 : 0));
+  at = recording::put_u32(at, register_digest(context()));
+  at = recording::put_varint(at, addr);
+  at = recording::put_runs(at, before ? before->data() : zeroes.data(), contents, kPage);
+  log.commit(at);
+}
+
+void Recorder::own_range(uint64_t addr, uint64_t size, Hold wanted) {
   if (size == 0 || !bs_record.sharing) return;
   for (const Region* r = process_.map.next(addr); r && r->start < addr + size;
        r = process_.map.next(r->end)) {
     if (!shared_object(*r)) continue;
     const uint64_t end = std::min(r->end, addr + size);
-    for (uint64_t at = std::max(r->start, addr) & ~(kPage - 1); at < end; at += kPage) own_page(at, true);
+    for (uint64_t at = std::max(r->start, addr) & ~(kPage - 1); at < end; at += kPage)
+      own_page(at, wanted, true);
   }
 }
 
@@ -221,7 +254,8 @@ void Recorder::own_arguments(const Syscall& row, uint64_t nr, const uint64_t arg
   for (int i = 0; i < row.argc; i++)
     if (row.args[i].kind == Arg::Size || row.args[i].kind == Arg::Uint) most = std::max(most, args[i]);
   most = std::min<uint64_t>(most, 1 << 30);
-  auto own = [&](uint64_t a, uint64_t n) { own_range(a, n); };
+  auto reads = [&](uint64_t a, uint64_t n) { own_range(a, n, Hold::Read); };
+  auto writes = [&](uint64_t a, uint64_t n) { own_range(a, n, Hold::Write); };
   for (int i = 0; i < row.argc; i++) {
     if (is_scalar(row.args[i].kind) || !args[i]) continue;
     const ArgSpec spec = arg_spec(nr, args, i);
@@ -229,53 +263,96 @@ void Recorder::own_arguments(const Syscall& row, uint64_t nr, const uint64_t arg
     switch (spec.kind) {
       case Arg::IovIn:
       case Arg::IovOut:
-        own_range(args[i], std::min<uint64_t>(args[spec.n], 1024) * sizeof(Iovec));
-        for_each_iovec(args[i], std::min<uint64_t>(args[spec.n], 1024), ~0ull >> 1, own);
+        reads(args[i], std::min<uint64_t>(args[spec.n], 1024) * sizeof(Iovec));
+        if (spec.kind == Arg::IovIn)
+          for_each_iovec(args[i], std::min<uint64_t>(args[spec.n], 1024), ~0ull >> 1, reads);
+        else
+          for_each_iovec(args[i], std::min<uint64_t>(args[spec.n], 1024), ~0ull >> 1, writes);
         break;
       case Arg::MsgIn:
+        reads(args[i], sizeof(Msghdr));
+        for_each_message_part(args[i], ~0ull >> 1, reads);
+        break;
       case Arg::MsgOut:
-        own_range(args[i], sizeof(Msghdr));
-        for_each_message_part(args[i], ~0ull >> 1, own);
+        writes(args[i], sizeof(Msghdr));
+        for_each_message_part(args[i], ~0ull >> 1, writes);
         break;
       case Arg::Path:
       case Arg::Str:
-        own_range(args[i], 1);
+        reads(args[i], 1);
+        break;
+      case Arg::In:
+        reads(args[i], most);
         break;
       default:
-        own_range(args[i], most);
+        writes(args[i], most);
         break;
     }
   }
+}
+
+// Looks at requests again at that time, wherever the guest is then.
+void Recorder::serve_shared_at(int64_t when) {
+  bs_record.share_request = true;
+  itimerspec soon{{0, 0}, {when / kSecond, when % kSecond}};
+  syscall(SYS_timer_settime, timer_, TIMER_ABSTIME, &soon, nullptr);
+  armed_ = 0;
 }
 
 // Somebody asked for pages of ours, or to share an object that we have alone.
 void Recorder::serve_shared() {
   if (!bs_record.share_request) return;
   bs_record.share_request = false;
-  const Context& ctx = context();
   for (auto& [key, object] : objects_) {
     if (object->must_leave_alone()) {
       start_sharing();
       object->leave_alone();
       protect_shared(*object, 0, ~0ull);
-      continue;
     }
-    const std::vector<uint64_t> owned = object->owned_pages();
-    for (uint64_t page : owned) {
-      if (!object->wanted(page)) continue;
-      // The instruction that needed the page must have been executed, or nobody would ever get on.
-      if (last_acquired_ == ControlPoint{ctx.tick, ctx.rip} && !process_.current().in_call) {
-        bs_record.share_request = true;
-        itimerspec soon{{0, 0}, {0, 30'000}};
-        syscall(SYS_timer_settime, timer_, 0, &soon, nullptr);
-        armed_ = 0;
-        last_acquired_ = {};
-        return;
-      }
-      set_page_rights(*object, page, false);
-      object->release(page);
-    }
+    for (uint64_t page : object->asked()) requests_.emplace_back(object.get(), page);
   }
+  grant_requests(monotonic_ns());
+}
+
+// Gives back what others want and what was held for long enough at the time `now`.
+void Recorder::grant_requests(int64_t now) {
+  int64_t next = kNever;
+  std::erase_if(requests_, [&](auto& request) {
+    auto [object, page] = request;
+    const Hold to = object->leaves(page);
+    if (object->hold(page) > to && now < object->acquired_ns(page) + kHold) {
+      next = std::min(next, object->acquired_ns(page) + kHold);
+      return false;
+    }
+    const Hold before = object->hold(page);
+    if (to < before) {
+      // First the rights, then the page.
+      object->lower(page, to, [&] { set_page_rights(*object, page); });
+    } else if (before == Hold::None) {
+      object->lower(page, to, [] {});
+    }
+    return true;
+  });
+  if (next != kNever) serve_shared_at(next);
+}
+
+// Around a wait in the kernel: who waits is not asked for its pages, they are taken.
+void Recorder::fall_asleep() {
+  if (!bs_record.sharing) return;
+  for (auto& [key, object] : objects_)
+    for (uint64_t page : object->asked()) requests_.emplace_back(object.get(), page);
+  grant_requests(kNever);
+  for (auto& [key, object] : objects_) object->fall_asleep();
+}
+
+void Recorder::wake_up() {
+  if (!bs_record.sharing) return;
+  for (auto& [key, object] : objects_)
+    for (uint64_t page : object->awake()) {
+      set_page_rights(*object, page);
+      requests_.emplace_back(object.get(), page);
+    }
+  if (!requests_.empty()) bs_record.share_request = true;
 }
 
 // fork: both sides get the pages that they need one by one.
@@ -291,6 +368,7 @@ void Recorder::share_with_child() {
 
 void Recorder::leave_shared() {
   if (vfork_) return;
+  requests_.clear();
   for (auto& [key, object] : objects_) object->detach();
 }
 

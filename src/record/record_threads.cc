@@ -146,7 +146,9 @@ void Recorder::pass_turn(TurnReason reason) {
   std::optional<size_t> choice;
   int64_t until = kNever;
   while (!turns_.anyone_ready() || !(choice = choose_next(until))) {
+    fall_asleep();
     turns_.idle(until);
+    wake_up();
     until = kNever;
     serve_shared();
     bs_record.turn_request = false;

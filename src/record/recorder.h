@@ -52,6 +52,7 @@ class Recorder final : public guest::Placer {
   void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
   std::optional<siginfo_t> next_signal();
+  void log_signal(const siginfo_t& info, uint8_t flags);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
@@ -103,6 +104,19 @@ class Recorder final : public guest::Placer {
   void route_signals();
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
 
+  // record_seccomp.cc
+  bool filtered_call(uint64_t nr, const uint64_t args[6]);
+  void deny(uint64_t nr, const uint64_t args[6], int64_t result);
+  void trap(int nr, int detail);
+  int64_t do_seccomp(uint64_t operation, uint64_t flags, uint64_t address, const guest::Syscall& row,
+                     const uint64_t args[6]);
+  int64_t add_filter(uint64_t flags, uint64_t address);
+
+  // record_ptrace.cc
+  int64_t do_ptrace(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_traceme(const guest::Syscall& row, const uint64_t args[6]);
+  [[noreturn]] void go_native();
+
   // record_processes.cc
   struct VforkState;
   struct VforkEnd {
@@ -127,14 +141,20 @@ class Recorder final : public guest::Placer {
   int64_t do_shmdt(const uint64_t args[6]);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
-  void set_page_rights(SharedObject& object, uint64_t page, bool access);
+  void set_page_rights(SharedObject& object, uint64_t page);
   void check_shared(uint64_t start, uint64_t end);
   void drop_unmapped();
-  bool own_page(uint64_t addr, bool in_call);
-  void own_range(uint64_t addr, uint64_t size);
+  bool own_page(uint64_t addr, SharedObject::Hold wanted, bool in_call);
+  void own_object_page(SharedObject& object, uint64_t page);
+  void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
-  void log_shared(uint64_t addr, const unsigned char* contents);
+  void log_shared(uint64_t addr, const unsigned char* contents, const SharedObject::Page* before,
+                  bool in_call);
   void serve_shared();
+  void serve_shared_at(int64_t when);
+  void grant_requests(int64_t now);
+  void fall_asleep();
+  void wake_up();
   void share_with_child();
   void leave_shared();
 
@@ -153,6 +173,13 @@ class Recorder final : public guest::Placer {
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
   // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
+  struct ChangedFile {
+    int fd;
+    std::pair<uint64_t, uint64_t> id;  // device, inode
+    uint64_t size;
+  };
+  std::optional<ChangedFile> changed_file(uint64_t nr, const uint64_t args[6], int64_t result);
+  void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
   void log_map(const guest::Region& region, const std::string& key);
@@ -180,9 +207,10 @@ class Recorder final : public guest::Placer {
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
+  bool traced_ = false;  // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
-  ControlPoint last_acquired_;  // the instruction that needed a shared page last
+  std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
 
   Turns turns_;
   Chaos chaos_;

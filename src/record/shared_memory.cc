@@ -1,3 +1,6 @@
+// The protocol between recorders, on words that all of them map. Nothing here is a lock that a killed process
+// could leave locked: a page's state changes by one compare-and-swap, and holders that are dead are noticed
+// by those who wait for them.
 #include "record/shared_memory.h"
 
 #include <fcntl.h>
@@ -13,30 +16,60 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "record/turns.h"
 
 namespace backstep::recorder {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = SharedObject::kPageSize;
 constexpr uint64_t kMostPages = 1 << 24;  // 64 GB; the control file is sparse
 constexpr uint64_t kControlSize = sizeof(SharedHeader) + kMostPages * sizeof(SharedPage);
-constexpr uint32_t kNone = ~0u;
+constexpr uint64_t kReaders = (1ull << SharedHeader::kSeats) - 1;
 
 void wait_for_change(uint32_t* word, uint32_t value) {
-  timespec most{0, 5'000'000};
+  timespec most{0, 2'000'000};
   syscall(SYS_futex, word, FUTEX_WAIT, value, &most, nullptr, 0);
 }
 void wake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
-uint32_t load(const uint32_t& word) {
+template <class T>
+T load(const T& word) {
   return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
 }
-bool is_gone(uint32_t pid) {
-  return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+template <class T>
+bool swap(T& word, T expected, T wanted) {
+  return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+uint32_t writer_of(uint64_t state) {
+  return static_cast<uint32_t>(state >> SharedHeader::kSeats);
+}
+uint64_t with_writer(uint64_t state, uint32_t pid) {
+  return (state & kReaders) | static_cast<uint64_t>(pid) << SharedHeader::kSeats;
+}
+
+// State and start time of a process; 'X': there is none.
+struct Life {
+  char state = 'X';
+  uint64_t started = 0;
+};
+Life life_of(uint32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(text.substr(name_end + 1));
+  Life life;
+  std::string skipped;
+  fields >> life.state;
+  for (int i = 4; i < 22; i++) fields >> skipped;
+  fields >> life.started;
+  return life;
 }
 
 // The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.
@@ -52,7 +85,7 @@ bool allocate(int control, uint64_t bytes) {
 }  // namespace
 
 SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias)
-    : path_(control_path) {
+    : path_(control_path), me_(static_cast<uint32_t>(getpid())) {
   Fd control(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
   if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
@@ -63,26 +96,25 @@ SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t byt
   if (alias) {
     alias_ = static_cast<unsigned char*>(alias);
     bytes_ = (bytes + kPage - 1) & ~(kPage - 1);
-    seen_.resize(bytes_ / kPage, kNone);
-    owned_.resize(bytes_ / kPage);
+    local_.resize(bytes_ / kPage);
   } else {
     extend(fd, bytes);
   }
-  const auto me = static_cast<uint32_t>(getpid());
+  sit_down();
   if (__atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) {
-    __atomic_store_n(&header_->alone, me, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&header_->alone, me_, __ATOMIC_SEQ_CST);
     alone_ = true;
     return;
   }
   // The one that had it to itself must begin to share.
   for (;;) {
-    uint32_t other = load(header_->alone);
+    const uint32_t other = load(header_->alone);
     if (other == 0) return;
     if (is_gone(other)) {
-      take(header_->alone, other, 0);
+      swap(header_->alone, other, 0u);
       continue;
     }
-    ask(other);
+    ask(0, other);
     wait_for_change(&header_->alone, other);
   }
 }
@@ -90,6 +122,23 @@ SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t byt
 SharedObject::~SharedObject() {
   if (header_) munmap(header_, kControlSize);
   if (alias_) munmap(alias_, bytes_);
+}
+
+void SharedObject::sit_down() {
+  const uint64_t started = life_of(me_).started;
+  seat_ = -1;
+  for (bool of_the_dead : {false, true})
+    for (int i = 0; i < SharedHeader::kSeats; i++) {
+      Seat& seat = header_->seats[i];
+      const uint32_t pid = load(seat.pid);
+      if (pid != 0 && pid != me_ && !(of_the_dead && is_gone(pid))) continue;
+      // What its last owner held for reading, if it was killed, looks like ours then: that costs a question.
+      if (!swap(seat.pid, pid, me_)) continue;
+      __atomic_store_n(&seat.asleep, 0, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat.started, started, __ATOMIC_SEQ_CST);
+      seat_ = i;
+      return;
+    }
 }
 
 void SharedObject::extend(int fd, uint64_t bytes) {
@@ -107,93 +156,304 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   if (alias_) munmap(alias_, bytes_);
   alias_ = static_cast<unsigned char*>(p);
   bytes_ = bytes;
-  seen_.resize(bytes / kPage, kNone);
-  owned_.resize(bytes / kPage);
+  local_.resize(bytes / kPage);
 }
 
-bool SharedObject::take(uint32_t& word, uint32_t expected, uint32_t wanted) {
-  return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+Seat* SharedObject::seat_of(uint32_t pid) const {
+  for (Seat& seat : header_->seats)
+    if (load(seat.pid) == pid) return &seat;
+  return nullptr;
 }
 
-void SharedObject::ask(uint32_t pid) const {
+// Zombies hold nothing: nobody may be there to collect them but the one that waits for their pages.
+bool SharedObject::is_gone(uint32_t pid) const {
+  const Life life = life_of(pid);
+  if (life.state == 'X' || life.state == 'Z' || life.state == 'x') return true;
+  const Seat* seat = seat_of(pid);
+  const uint64_t started = seat ? load(seat->started) : 0;
+  return started != 0 && started != life.started;
+}
+
+void SharedObject::ask(uint64_t page, uint32_t pid) {
+  if (Seat* seat = seat_of(pid)) {
+    const uint32_t at = __atomic_fetch_add(&seat->mail_count, 1, __ATOMIC_SEQ_CST);
+    if (at < Seat::kMail)
+      __atomic_store_n(&seat->pages[at], static_cast<uint32_t>(page + 1), __ATOMIC_SEQ_CST);
+  }
   siginfo_t info;
   std::memset(&info, 0, sizeof info);
   info.si_signo = SIGTRAP;
   info.si_code = SI_QUEUE;
-  info.si_pid = getpid();
-  info.si_uid = getuid();
+  info.si_pid = static_cast<pid_t>(me_);
   info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
-  syscall(SYS_rt_sigqueueinfo, pid, SIGTRAP, &info);
+  // To the thread that runs the guest, which is the first: a body could do nothing about it.
+  syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
 }
 
-bool SharedObject::wanted(uint64_t page) const {
-  return load(pages_[page].wanted) != 0;
+std::vector<uint64_t> SharedObject::asked() {
+  if (seat_ < 0) return held_;
+  Seat& seat = header_->seats[seat_];
+  const uint32_t count = __atomic_exchange_n(&seat.mail_count, 0, __ATOMIC_SEQ_CST);
+  if (count > Seat::kMail) return held_;
+  std::vector<uint64_t> pages;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t page = __atomic_exchange_n(&seat.pages[i], 0, __ATOMIC_SEQ_CST);
+    if (page == 0) return held_;  // it is being written
+    if (page <= local_.size()) pages.push_back(page - 1);
+  }
+  return pages;
 }
 
 bool SharedObject::must_leave_alone() const {
   return alone_ && load(header_->attached) > 1;
 }
 
-bool SharedObject::acquire(uint64_t page, const std::function<void()>& meanwhile) {
-  SharedPage& p = pages_[page];
-  const auto me = static_cast<uint32_t>(getpid());
-  if (!owns(page)) {
-    __atomic_fetch_add(&p.wanted, 1, __ATOMIC_SEQ_CST);
-    for (;;) {
-      uint32_t owner = load(p.owner);
-      if (owner == me || (owner == 0 && take(p.owner, 0, me))) break;
-      if (owner == 0) continue;
-      if (is_gone(owner)) {
-        if (take(p.owner, owner, me)) {
-          __atomic_fetch_add(&p.version, 1, __ATOMIC_SEQ_CST);
-          break;
-        }
-        continue;
-      }
-      ask(owner);
-      wait_for_change(&p.owner, owner);
-      meanwhile();
+SharedObject::Hold SharedObject::leaves(uint64_t page) const {
+  const SharedPage& p = pages_[page];
+  if (load(p.waiting) == 0) return Hold::Write;
+  return load(p.want_write) || seat_ < 0 ? Hold::None : Hold::Read;
+}
+
+bool SharedObject::contested(uint64_t page) const {
+  return hold(page) > leaves(page);
+}
+
+// True: we have it.
+bool SharedObject::take(SharedPage& p, bool write) {
+  for (;;) {
+    const uint64_t state = load(p.state);
+    const uint32_t writer = writer_of(state);
+    if (writer == me_) return (state & kReaders) == 0;
+    if (writer) return false;
+    if (!write && seat_ >= 0) {
+      if (swap(p.state, state, state | bit())) return true;
+    } else {
+      swap(p.state, state, with_writer(state & ~bit(), me_));
     }
-    __atomic_fetch_sub(&p.wanted, 1, __ATOMIC_SEQ_CST);
-    owned_[page] = true;
-    owned_list_.push_back(page);
   }
-  const uint32_t version = load(p.version);
-  const bool changed = !alone_ && seen_[page] != version;
-  seen_[page] = version;
+}
+
+// The holder waits in the kernel and does not look at its memory: its page can be had without asking. It is
+// kept from waking up meanwhile.
+bool SharedObject::rob(uint64_t page, SharedPage& p, uint32_t pid, bool write) {
+  Seat* seat = seat_of(pid);
+  if (!seat || !swap(seat->asleep, 1u, me_)) return false;
+  const uint64_t theirs = 1ull << (seat - header_->seats);
+  for (;;) {
+    const uint64_t state = load(p.state);
+    uint64_t next = state & ~theirs;
+    const bool wrote = writer_of(state) == pid;
+    if (wrote) next = with_writer(next, 0) | (write ? 0 : theirs);
+    if (!wrote && !(state & theirs)) break;
+    if (!swap(p.state, state, next)) continue;
+    if (wrote) __atomic_fetch_add(&p.version, 1, __ATOMIC_SEQ_CST);
+    const uint32_t at = __atomic_fetch_add(&seat->mail_count, 1, __ATOMIC_SEQ_CST);
+    if (at < Seat::kMail)
+      __atomic_store_n(&seat->pages[at], static_cast<uint32_t>(page + 1), __ATOMIC_SEQ_CST);
+    break;
+  }
+  __atomic_store_n(&seat->asleep, 1, __ATOMIC_SEQ_CST);
+  return true;
+}
+
+// Holders that were killed.
+void SharedObject::bury(SharedPage& p) {
+  const uint64_t state = load(p.state);
+  const uint32_t writer = writer_of(state);
+  if (writer && writer != me_ && is_gone(writer) && swap(p.state, state, with_writer(state, 0))) {
+    __atomic_fetch_add(&p.version, 1, __ATOMIC_SEQ_CST);
+    return;
+  }
+  for (int i = 0; i < SharedHeader::kSeats; i++) {
+    if (!(state >> i & 1) || i == seat_) continue;
+    const uint32_t pid = load(header_->seats[i].pid);
+    if (pid == 0 || is_gone(pid)) __atomic_fetch_and(&p.state, ~(1ull << i), __ATOMIC_SEQ_CST);
+  }
+}
+
+void SharedObject::wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile) {
+  SharedPage& p = pages_[page];
+  constexpr int64_t kPatience = 1'000'000;  // ns until somebody is asked again
+  uint64_t asked = 0;                       // readers, and the writer's pid
+  int64_t asked_ns = 0;
+  __atomic_fetch_add(&p.waiting, 1, __ATOMIC_SEQ_CST);
+  if (write) __atomic_fetch_add(&p.want_write, 1, __ATOMIC_SEQ_CST);
+  for (;;) {
+    const uint32_t changes = load(p.changes);
+    if (take(p, write)) break;
+    const int64_t now = monotonic_ns();
+    if (asked_ns && now - asked_ns > kPatience) {
+      bury(p);
+      asked = 0;
+    }
+    const uint64_t state = load(p.state);
+    const uint32_t writer = writer_of(state);
+    if (writer && writer != me_ && writer != writer_of(asked) && !rob(page, p, writer, write)) {
+      ask(page, writer);
+      asked = with_writer(asked, writer);
+      asked_ns = now;
+    }
+    if (writer == me_)
+      for (int i = 0; i < SharedHeader::kSeats; i++) {
+        if (!((state & ~asked) >> i & 1)) continue;
+        const uint32_t pid = load(header_->seats[i].pid);
+        if (pid && rob(page, p, pid, true)) continue;
+        if (pid) ask(page, pid);
+        asked |= 1ull << i;
+        asked_ns = now;
+      }
+    if (take(p, write)) break;
+    wait_for_change(&p.changes, changes);
+    meanwhile();
+  }
+  if (write) __atomic_fetch_sub(&p.want_write, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_sub(&p.waiting, 1, __ATOMIC_SEQ_CST);
+}
+
+void SharedObject::set_hold(uint64_t page, Hold hold) {
+  Local& mine = local_[page];
+  if (mine.hold == Hold::None && hold != Hold::None) {
+    mine.place = static_cast<uint32_t>(held_.size());
+    held_.push_back(page);
+  } else if (mine.hold != Hold::None && hold == Hold::None) {
+    local_[held_.back()].place = mine.place;
+    held_[mine.place] = held_.back();
+    held_.pop_back();
+  }
+  mine.hold = hold;
+}
+
+bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void()>& meanwhile) {
+  Local& mine = local_[page];
+  if (seat_ < 0) wanted = Hold::Write;
+  if (hold(page) < wanted) {
+    wait_for(page, wanted == Hold::Write, meanwhile);
+    set_hold(page, wanted);
+    mine.acquired_ns = monotonic_ns();
+  }
+  if (alone_) return false;
+  const uint32_t version = load(pages_[page].version);
+  const bool changed = mine.seen != version;
+  before_ = mine.seen != kNone && mine.copied == mine.seen ? mine.copy.get() : nullptr;
+  if (changed) mine.copied = kNone;
+  mine.seen = version;
+  if (wanted == Hold::Write) mine.copied = kNone;
   return changed;
 }
 
-void SharedObject::release(uint64_t page) {
-  if (!owned_[page]) return;
-  owned_[page] = false;
-  std::erase(owned_list_, page);
+void SharedObject::keep_copy(uint64_t page) {
+  Local& mine = local_[page];
+  if (!mine.copy) mine.copy = std::make_unique<Page>();
+  std::memcpy(mine.copy->data(), contents(page), kPage);
+}
+
+void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& meanwhile) {
+  Local& mine = local_[page];
   SharedPage& p = pages_[page];
-  seen_[page] = __atomic_add_fetch(&p.version, 1, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&p.owner, 0, __ATOMIC_SEQ_CST);
-  wake(&p.owner);
+  if (mine.hold == Hold::None && load(p.state) & bit()) {
+    // The one that had our seat before was killed with it.
+    __atomic_fetch_and(&p.state, ~bit(), __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&p.changes, 1, __ATOMIC_SEQ_CST);
+    wake(&p.changes);
+  }
+  if (mine.hold <= to) return;
+  const bool wrote = mine.hold == Hold::Write;
+  set_hold(page, to);
+  meanwhile();
+  const bool copied = to == Hold::None && mine.copied == kNone;
+  if (copied) keep_copy(page);
+  if (wrote) {
+    const uint32_t version = __atomic_add_fetch(&p.version, 1, __ATOMIC_SEQ_CST);
+    if (mine.seen != kNone) mine.seen = version;
+  }
+  if (copied) mine.copied = mine.seen;
+  for (;;) {
+    const uint64_t state = load(p.state);
+    uint64_t next = state & ~bit();
+    if (wrote) next = with_writer(next, 0);
+    if (to == Hold::Read) next |= bit();
+    if (swap(p.state, state, next)) break;
+  }
+  __atomic_fetch_add(&p.changes, 1, __ATOMIC_SEQ_CST);
+  if (load(p.waiting)) wake(&p.changes);
 }
 
 void SharedObject::release_all() {
-  while (!owned_list_.empty()) release(owned_list_.back());
+  while (!held_.empty()) lower(held_.back(), Hold::None, [] {});
 }
 
 void SharedObject::leave_alone() {
   if (!alone_) return;
-  for (uint64_t i = 0; i < seen_.size(); i++)
-    seen_[i] = __atomic_add_fetch(&pages_[i].version, 1, __ATOMIC_SEQ_CST);
+  for (uint64_t i = 0; i < local_.size(); i++) local_[i].seen = load(pages_[i].version);
   alone_ = false;
   __atomic_store_n(&header_->alone, 0, __ATOMIC_SEQ_CST);
   wake(&header_->alone);
+}
+
+void SharedObject::fall_asleep() {
+  if (seat_ < 0 || alone_) return;
+  for (uint64_t page : robbed_) {
+    Local& mine = local_[page];
+    if (mine.hold == Hold::None || mine.copied != kNone) continue;
+    keep_copy(page);
+    // If nobody takes it we go on writing, and the copy is nothing: awake() says so.
+    mine.copied = mine.seen;
+  }
+  __atomic_store_n(&header_->seats[seat_].asleep, 1, __ATOMIC_SEQ_CST);
+}
+
+std::vector<uint64_t> SharedObject::awake() {
+  if (seat_ < 0 || alone_) return {};
+  Seat& seat = header_->seats[seat_];
+  bool all = false;
+  for (int i = 0; load(seat.asleep) != 0;) {
+    if (swap(seat.asleep, 1u, 0u)) break;
+    if (++i % 1000 != 0) continue;
+    const uint32_t thief = load(seat.asleep);
+    if (thief > 1 && is_gone(thief)) {
+      all = true;
+      swap(seat.asleep, thief, 1u);
+    }
+  }
+  std::vector<uint64_t> mail = all ? held_ : asked();
+  for (uint64_t page : mail) {
+    Local& mine = local_[page];
+    const uint64_t state = load(pages_[page].state);
+    const bool wrote = mine.hold == Hold::Write;
+    if (mine.hold == Hold::None || (wrote ? writer_of(state) == me_ : (state & bit()) != 0)) continue;
+    if (!mine.robbed) {
+      mine.robbed = true;
+      robbed_.push_back(page);
+    }
+    // Taken from a writer: the version that others see is one more than ours, with our contents.
+    if (wrote) {
+      if (mine.copied != kNone) mine.copied++;
+      if (mine.seen != kNone) mine.seen++;
+    }
+    set_hold(page, state & bit() ? Hold::Read : Hold::None);
+  }
+  for (uint64_t page : robbed_)
+    if (local_[page].hold == Hold::Write) local_[page].copied = kNone;
+  return mail;
 }
 
 void SharedObject::attach_child() {
   __atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST);
 }
 
+void SharedObject::no_child() {
+  __atomic_fetch_sub(&header_->attached, 1, __ATOMIC_SEQ_CST);
+}
+
+void SharedObject::become_child() {
+  me_ = static_cast<uint32_t>(getpid());
+  sit_down();
+}
+
 void SharedObject::detach() {
   release_all();
   leave_alone();
+  if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].pid, 0, __ATOMIC_SEQ_CST);
   if (__atomic_sub_fetch(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) unlink(path_.c_str());
 }
 

@@ -1,21 +1,23 @@
 // Memory that several recorded processes share, kept exact by ownership.
 //
-// A process may look at a shared page only while it owns it; then nobody else changes it, and everything it
-// reads follows from what the page held when it was acquired and from its own stores. So what must be logged
-// is the page's contents at each acquisition, and only if another process has owned the page in between.
-// Pages that are not owned have no access rights in the guest; the fault of the first access acquires them,
-// at an exact control point. An owner that is asked for a page (a signal) gives it back at its next
-// instruction boundary. While only one process has the object mapped it owns all of it, without protection
-// and at no cost.
+// A page is readable by many processes or writable by one. While a process has a page, nobody else changes
+// it, and everything it reads follows from what the page held when it was acquired and from its own stores.
+// So what must be logged is what changed in the page since this process had it last: a difference to the copy
+// that it kept when it gave the page back. Pages that are not held have no access rights in the guest, pages
+// held for reading cannot be written; the fault of the first access acquires them, at an exact control point.
+// Who holds a page and is asked for it (a signal) gives it back at its next instruction boundary, but not
+// before it has had it for a moment, or two that quarrel about a page would do nothing else. A process that
+// waits in the kernel is not asked: its pages are taken (`asleep`), and it is told when it wakes up. While
+// only one process has the object mapped it owns all of it, without protection and at no cost.
 //
-// Who owns what is in a control file in the recording's folder, one per object, which all recorders map.
-// Processes that are not recorded do not take part: what they change is seen by the recorded ones but not
-// logged (and noted).
+// Who holds what is in a control file in the recording's folder, one per object, which all recorders map.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,20 +27,43 @@ namespace backstep::recorder {
 
 inline constexpr uint64_t kShareSignal = 0x6b63'6261'0000'0003;  // SIGTRAP's value, see body_hot.h
 
+// The low 40 bits say who reads (a bit for each Seat), those above it are the writer's pid. A writer that
+// still waits for readers to leave is there already, so that no new ones come.
 struct SharedPage {
-  uint32_t owner;    // pid; 0: nobody
-  uint32_t version;  // grows whenever an owner gives it back
-  uint32_t wanted;   // how many wait for it
-  uint32_t reserved;
+  uint64_t state;
+  uint32_t version;     // grows whenever a writer gives it back
+  uint32_t changes;     // grows whenever anybody gives it back: who waits sleeps on this
+  uint32_t waiting;     // how many wait for it
+  uint32_t want_write;  // … of them to write
+  uint32_t reserved[2];
 };
+
+// A process that takes part. Those that find no seat free hold pages as writers only.
+struct Seat {
+  static constexpr uint32_t kMail = 16;
+  uint32_t pid;           // 0: free
+  uint32_t asleep;        // 0: awake; 1: asleep, its pages can be taken; else the pid of who takes some
+  uint64_t started;       // the process's start time: pids are used again
+  uint32_t mail_count;    // more than kMail: look at all pages
+  uint32_t pages[kMail];  // asked for, or taken; page + 1
+  uint32_t reserved[11];
+};
+static_assert(sizeof(Seat) == 128);
+
 struct SharedHeader {
+  static constexpr int kSeats = 40;
   uint32_t alone;     // pid of the one process that has it mapped and owns all of it; 0: pages have owners
   uint32_t attached;  // processes that have it mapped
-  uint32_t reserved[14];
+  uint32_t reserved[30];
+  Seat seats[kSeats];
 };
 
 class SharedObject {
  public:
+  enum class Hold : uint8_t { None, Read, Write };
+  static constexpr uint64_t kPageSize = 4096;
+  using Page = std::array<unsigned char, kPageSize>;
+
   // `fd` is the file that is mapped; `bytes` how far into it. Or it is mapped already, at `alias`.
   SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias = nullptr);
   ~SharedObject();
@@ -47,36 +72,76 @@ class SharedObject {
 
   void extend(int fd, uint64_t bytes);  // a mapping reaches further
   bool alone() const { return alone_; }
-  bool owns(uint64_t page) const { return alone_ || (page < owned_.size() && owned_[page]); }
-  const std::vector<uint64_t>& owned_pages() const { return owned_list_; }
-  bool wanted(uint64_t page) const;
+  uint64_t pages() const { return local_.size(); }
+  Hold hold(uint64_t page) const { return alone_ ? Hold::Write : local_[page].hold; }
+  const std::vector<uint64_t>& held_pages() const { return held_; }
   bool must_leave_alone() const;  // somebody else wants to map it
-  const unsigned char* contents(uint64_t page) const { return alias_ + page * 4096; }
+  const unsigned char* contents(uint64_t page) const { return alias_ + page * kPageSize; }
   // The same memory, always accessible: for futexes.
   uint64_t alias(uint64_t offset) const { return reinterpret_cast<uint64_t>(alias_) + offset; }
 
-  // Gets the page; `meanwhile` is called now and then while its owner lets us wait. True: its contents may
-  // have changed since this process had it.
-  bool acquire(uint64_t page, const std::function<void()>& meanwhile);
-  void release(uint64_t page);
+  // Gets the page; `meanwhile` is called now and then while others let us wait. True: its contents may have
+  // changed since this process had it. before(): what it held then; null: not known.
+  bool acquire(uint64_t page, Hold wanted, const std::function<void()>& meanwhile);
+  const Page* before() const { return before_; }
+  void forget(uint64_t page) { local_[page].seen = kNone; }  // what was acquired is logged another time
+  int64_t acquired_ns(uint64_t page) const { return local_[page].acquired_ns; }
+  bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
+
+  // What we were asked for since the last call.
+  std::vector<uint64_t> asked();
+  // How much of it others want us to leave: Write: nothing, Read: we may go on reading, None: all of it.
+  Hold leaves(uint64_t page) const;
+  // `meanwhile` takes the guest's rights away, when hold() is lower already and nobody else has the page yet.
+  void lower(uint64_t page, Hold to, const std::function<void()>& meanwhile);
   void release_all();
   void leave_alone();
-  void attach_child();  // before fork, for the child; nothing is owned then
+
+  // Around waits in the kernel. awake() says of which pages we have less than before, or were asked for.
+  void fall_asleep();
+  std::vector<uint64_t> awake();
+
+  void attach_child();  // before fork, for the child; nothing is held then
+  void no_child();      // … which then did not come
+  void become_child();  // in the child
   void detach();
 
  private:
-  bool take(uint32_t& word, uint32_t expected, uint32_t wanted);
-  void ask(uint32_t pid) const;
+  static constexpr uint32_t kNone = ~0u;
+  struct Local {
+    uint32_t seen = kNone;    // the version that this process knows
+    uint32_t copied = kNone;  // the version that `copy` is
+    uint32_t place = 0;       // in held_
+    Hold hold = Hold::None;
+    bool robbed = false;  // it was taken while we slept: then we keep a copy when we fall asleep
+    int64_t acquired_ns = 0;
+    std::unique_ptr<Page> copy;  // contents when it was given back
+  };
+
+  void sit_down();
+  bool take(SharedPage& p, bool write);
+  void wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile);
+  void ask(uint64_t page, uint32_t pid);
+  bool rob(uint64_t page, SharedPage& p, uint32_t pid, bool write);
+  Seat* seat_of(uint32_t pid) const;
+  bool is_gone(uint32_t pid) const;
+  void bury(SharedPage& p);
+  void keep_copy(uint64_t page);
+  void set_hold(uint64_t page, Hold hold);
+  uint64_t bit() const { return seat_ < 0 ? 0 : 1ull << seat_; }
 
   std::string path_;
+  uint32_t me_ = 0;
+  int seat_ = -1;
   SharedHeader* header_ = nullptr;
   SharedPage* pages_ = nullptr;
   unsigned char* alias_ = nullptr;
   uint64_t bytes_ = 0;
   bool alone_ = false;
-  std::vector<uint32_t> seen_;  // version that this process knows; kNone: none
-  std::vector<bool> owned_;
-  std::vector<uint64_t> owned_list_;
+  std::vector<Local> local_;
+  std::vector<uint64_t> held_;
+  std::vector<uint64_t> robbed_;  // pages with Local::robbed
+  const Page* before_ = nullptr;
 };
 
 }  // namespace backstep::recorder

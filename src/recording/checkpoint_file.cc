@@ -2,9 +2,9 @@
 //
 //   header | frame … | body          frame: up to 64 pages, compressed; body: all the rest, compressed
 //
-// The file is written under another name and renamed when it is complete and on disk, so there are no half
-// ones. The header is small and says where it belongs: listing a hundred checkpoints reads a hundred times
-// 128 bytes. The body and each frame carry a checksum that is looked at when they are used.
+// The file is written under another name and renamed when it is complete, so there are no half ones. The
+// header is small and says where it belongs: listing a hundred checkpoints reads a hundred times 128 bytes.
+// The body and each frame carry a checksum that is looked at when they are used.
 //
 // Sharing is by place and content: a page whose hash is that of the page at the same address in the
 // checkpoint before is not written again, only named. Unchanged memory makes long runs, so a checkpoint costs
@@ -442,7 +442,8 @@ uint64_t CheckpointWriter::finish(uint64_t tick, uint64_t event, uint64_t pc, st
   offset_ = 0;
   write(&header, sizeof header);
   const std::string name = folder_.path(number_);
-  if (fdatasync(fd_.get()) != 0 || rename(temporary_.c_str(), name.c_str()) != 0)
+  // Not waiting for the disk: what a power failure leaves of it is noticed by its checksums.
+  if (rename(temporary_.c_str(), name.c_str()) != 0)
     throw Error(fmt::format("cannot write the checkpoint {}: {}", name, errno_text(errno)));
   fd_.reset();
   return size;

@@ -18,9 +18,9 @@
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
-//   Shared    v tick-delta, v pc, u32 digest, v addr, bytes  contents of memory that another process had
-//   changed Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1:
-//   signal n),
+//   Shared    v tick-delta, v pc, u32 digest, v addr, run*    what another process changed in this page
+//     run       v unchanged bytes, v count, count bytes
+//   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n),
 //             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
@@ -109,7 +109,9 @@ enum EventFlag : uint8_t {
   kToStderr = 2,
   kInexact = 4,       // handled by the general fallback
   kAsynchronous = 8,  // Signal, Turn, End: came from outside, not from the instruction at pc
-  kInCall = 16,       // Memory: written by the system call under way, before it is finished
+  kInCall = 16,       // Memory, Shared: in the system call under way, before it is finished
+  kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
+  kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
 };
 
 // System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.
@@ -123,6 +125,7 @@ struct EventHeader {
   uint32_t size;
 };
 static_assert(sizeof(EventHeader) == 8);
+inline constexpr uint64_t kSharedPage = 4096;  // what a Shared event is about
 inline constexpr uint32_t kMinEvent = sizeof(EventHeader) + 2;
 
 }  // namespace backstep::recording

@@ -100,15 +100,16 @@ std::optional<Chunk> LogFile::next() {
       last_kind = static_cast<EventKind>(event.kind);
       events_++;
     }
-    // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have
-    // the beginnings of an event there.
+    // A closed log (last event: End) is followed by zeroes up to the next page, other chunks up to the next
+    // one; in the last one of a log that was killed the beginnings of an event may be there.
     bool closed = ended_ = last_kind == EventKind::End;
     uint64_t rest =
         std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
-    for (uint64_t i = at; closed && at == used && i < rest; i++)
+    const bool followed = available > rest;
+    for (uint64_t i = at; (closed || followed) && at == used && i < rest; i++)
       if (start[i] != 0) {
-        damage_ =
-            fmt::format("the log is damaged at byte {}, behind its last event", offset_ + sizeof header + i);
+        damage_ = fmt::format("the log is damaged at byte {}, behind the last event of chunk {}",
+                              offset_ + sizeof header + i, chunks_);
         break;
       }
     if (at < used) {
@@ -183,6 +184,35 @@ std::string take_text(Cursor& c) {
 
 }  // namespace
 
+namespace {
+
+// The runs of a Shared event become pieces, with the bytes between them if those are zero.
+bool decode_runs(Cursor& c, Event& e) {
+  static constexpr std::byte kZeroes[kSharedPage] = {};
+  e.length = kSharedPage;
+  uint64_t at = 0;
+  auto add = [&](const std::byte* from, uint64_t n) {
+    if (n == 0) return;
+    Piece piece;
+    piece.addr = e.addr + at;
+    piece.bytes = {from, n};
+    e.pieces.push_back(piece);
+  };
+  while (c.ok && c.p < c.end) {
+    const uint64_t same = c.varint(), count = c.varint();
+    const auto* bytes = reinterpret_cast<const std::byte*>(c.bytes(count));
+    if (!c.ok || same > kSharedPage - at || count > kSharedPage - at - same) return false;
+    if (e.flags & kFromZero) add(kZeroes, same);
+    at += same;
+    add(bytes, count);
+    at += count;
+  }
+  if (e.flags & kFromZero) add(kZeroes, kSharedPage - at);
+  return c.ok;
+}
+
+}  // namespace
+
 bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
   EventHeader header{};
   if (bytes.size() < kMinEvent) return false;
@@ -252,9 +282,7 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       place();
       e.digest = c.u32();
       e.addr = c.varint();
-      e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
-      e.length = e.body.size();
-      break;
+      return c.ok && decode_runs(c, e);
     case EventKind::Turn:
       place();
       e.digest = c.u32();

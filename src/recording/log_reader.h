@@ -73,13 +73,13 @@ struct Event {
   uint32_t digest = 0;
   int64_t result = 0;             // Syscall; End: status
   uint64_t args[6] = {};          // Syscall
-  std::vector<Piece> pieces;      // Syscall
+  std::vector<Piece> pieces;      // Syscall; Shared: addr and bytes of each change
   std::vector<uint64_t> values;   // Instr, Start
   int signo = 0;                  // Signal
   int next_thread = 0;            // Turn: who has it from here on
   int thread = 1;                 // who had the turn when it happened (LogReader only)
   EndKind end{};                  // End
-  uint64_t addr = 0, length = 0;  // Map, Memory
+  uint64_t addr = 0, length = 0;  // Map, Memory, Shared
   int prot = 0, map_flags = 0;    // Map
   uint64_t offset = 0, dev = 0, inode = 0;
   std::string text;                 // Map: name; Note: text
@@ -92,17 +92,19 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& event);
 
 class LogReader {
  public:
-  explicit LogReader(const std::string& path) : file_(path) {}
+  // `thread`: the one that the log begins with (tree.h: first_thread).
+  explicit LogReader(const std::string& path, int thread = 1) : file_(path), thread_(thread) {}
   bool next(Event& event);  // false at the end
   std::optional<std::string> damage() const { return damage_ ? damage_ : file_.damage(); }
   const LogFile& file() const { return file_; }
+  int thread_now() const { return thread_; }  // behind the last event
 
  private:
   LogFile file_;
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
   uint64_t number_ = 0;
-  int thread_ = 1;
+  int thread_;
   std::optional<std::string> damage_;
 };
 

@@ -22,6 +22,7 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
+#include "replay/agent_expression.h"
 
 namespace backstep::replayer {
 
@@ -97,7 +98,7 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   }
   bs_replay.output = path_.empty();
   if (options.progress) bs_replay.size = log_->size();
-  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, condition_hot};
 }
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
@@ -203,7 +204,15 @@ void Replayer::set_memory(const Event& e) {
   auto* page = reinterpret_cast<void*>(first);
   bool locked = !(r->prot & PROT_WRITE);
   if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
-  bool ok = bs_guarded_copy(reinterpret_cast<void*>(e.addr), e.body.data(), e.body.size());
+  bool ok = true;
+  auto set = [&](uint64_t addr, std::span<const std::byte> bytes) {
+    ok &= bs_guarded_copy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
+  };
+  if (e.kind == EventKind::Shared) {
+    for (const recording::Piece& piece : e.pieces) set(piece.addr, piece.bytes);
+  } else {
+    set(e.addr, e.body);
+  }
   if (locked) mprotect(page, last - first, r->prot & (PROT_READ | PROT_EXEC) ? PROT_READ : PROT_NONE);
   if (!ok) throw Error(fmt::format("cannot set memory at {:#x}", e.addr), kExitDivergence);
 }
@@ -237,6 +246,7 @@ void Replayer::prepare() {
           if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
         process_.signals.mask = e.values[19];
         process_.current().tid = static_cast<int>(e.values[20]);
+        process_.keep_translations(options_.engine.translations);
         return;
       }
       default:
@@ -254,6 +264,7 @@ void Replayer::prepare() {
 void Replayer::apply_map(const Event& e) {
   written_.note(e.addr, e.addr + e.length);
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
+  if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
   int fd = -1;
   if (!e.key.empty()) {
@@ -373,7 +384,11 @@ void Replayer::on_syscall() {
   if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
-  while (e.kind == EventKind::Memory && (e.flags & recording::kInCall)) {
+  while ((e.kind == EventKind::Memory || e.kind == EventKind::Shared) && (e.flags & recording::kInCall)) {
+    if (e.kind == EventKind::Shared &&
+        (e.tick != ctx.tick || e.pc != ctx.rip - 2 || e.digest != register_digest(ctx)))
+      diverged(e, event_text(e),
+               fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2)));
     change_memory(e);
     if (!take(e)) return end_incomplete();
   }
@@ -399,10 +414,12 @@ void Replayer::on_syscall() {
              fmt::format("{}, registers with digest {:#x}", now, digest));
   apply_call(e, args);
   int64_t result = e.result;
-  if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
+  const bool denied = e.flags & recording::kDenied;
+  if (syscall_row(nr).how == How::Special && !denied) result = special(nr, args, e.result);
   if (result != e.result) diverged(e, event_text(e), fmt::format("{} = {}", now, result));
   process_.current().in_call = false;
-  if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (nr != SYS_rt_sigreturn || denied) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (denied) return after_call(0, 0);
   end_of_call(nr, args, result);
 }
 
@@ -590,7 +607,8 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
-    } else if (kind == EventKind::Memory && (header.flags & recording::kInCall)) {
+    } else if ((kind == EventKind::Memory || kind == EventKind::Shared) &&
+               (header.flags & recording::kInCall)) {
       break;  // of the next call
     } else if (kind == EventKind::Memory) {
       take(e);

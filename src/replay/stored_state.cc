@@ -155,6 +155,7 @@ std::unique_ptr<Thread> get_thread(In& in) {
 void put(Out& out, const Region& r) {
   out.number(r.start).number(r.end).number(static_cast<uint32_t>(r.prot));
   out.number(static_cast<uint32_t>(r.flags)).number(r.offset).number(r.dev).number(r.inode);
+  out.number(r.content.high).number(r.content.low);
   out.text(r.name);
 }
 
@@ -163,6 +164,7 @@ Region get_region(In& in) {
   r.start = in.number(), r.end = in.number(), r.prot = static_cast<int>(in.number());
   r.flags = static_cast<int>(in.number());
   r.offset = in.number(), r.dev = in.number(), r.inode = in.number();
+  r.content.high = in.number(), r.content.low = in.number();
   r.name = in.text();
   return r;
 }
@@ -461,12 +463,12 @@ void Replayer::count_executed() {
   stepped_.clear();
   code_since_.reset();
   if (engine::bs_cache.hot - reinterpret_cast<uint8_t*>(layout::kCacheStart) > kLittleCode) return;
-  process_.engine().forget_all();
-  code_since_ = process_.engine().statistics().flushes;
+  process_.engine().start_anew(true);
+  code_since_ = engine::bs_cache.stats.flushes;
 }
 
 void Replayer::executed_since(recording::Written& written) {
-  written.code_known = code_since_ == process_.engine().statistics().flushes;
+  written.code_known = code_since_ == engine::bs_cache.stats.flushes;
   if (!written.code_known) return;
   written.code = stepped_;
   for (uint32_t i = 1; i < engine::bs_cache.pages; i++)

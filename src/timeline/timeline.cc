@@ -221,13 +221,11 @@ Worker& Timeline::awake(std::list<Checkpoint>::iterator checkpoint) {
   return checkpoint->worker;
 }
 
-Worker Timeline::worker_at(const Position& wanted, bool inclusive, Position& at) {
+Worker Timeline::worker_at(const Position& wanted, Position& at) {
   for (;;) {
     auto best = checkpoints_.begin();
     for (auto it = std::next(best); it != checkpoints_.end(); ++it)
-      if ((it->at < wanted || (inclusive && it->at == wanted)) &&
-          seconds_from(*it, wanted) <= seconds_from(*best, wanted))
-        best = it;
+      if (it->at <= wanted && seconds_from(*it, wanted) <= seconds_from(*best, wanted)) best = it;
     Worker& worker = awake(best);
     if (!worker) {
       checkpoints_.erase(best);
@@ -272,22 +270,10 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   }
   Moment target = log_.last();
   arrival.why = Arrival::End;
-  if (wanted.signals)
-    for (const SignalMoment& s : log_.signals()) {
-      if (s.moment.event < now_.event || s.moment.event == signal_here_) continue;
-      if (wanted.passed_signals.count(s.signo)) continue;
-      target = s.moment;
-      arrival.why = Arrival::Signal;
-      arrival.signo = s.signo;
-      break;
-    }
-  if (wanted.calls)
-    if (auto call = log_.next_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); });
-        call && call->event < target.event) {
-      target = *call;
-      arrival.why = Arrival::CallEntry;
-      arrival.nr = call->nr;
-    }
+  if (auto mark = next_mark(wanted)) {
+    target = mark->moment;
+    arrival = mark->arrival;
+  }
 
   current_.install(stops);
   count_written(current_, now_, target.tick);
@@ -316,6 +302,8 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
         }
         if (arrival.why == Arrival::Signal) signal_here_ = target.event;
         if (arrival.why == Arrival::CallEntry) call_here_ = target.event;
+        if (arrival.why == Arrival::Fork)
+          if (auto other = behind_call()) return *other;
         return arrival;
       case Halt::Break:
         arrival.why = Arrival::Break;
@@ -393,10 +381,8 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
   attention.stop_asked = false;
   Arrival arrival;
   Position goal;
-  std::optional<Moment> call;
-  if (wanted.calls)
-    call = log_.previous_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); });
-  const Position lowest = call ? call->position() : checkpoints_.front().at;
+  const std::optional<Mark> mark = previous_mark(now_, wanted);
+  const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
   bool found = false;
   if (!stops.breaks.empty() || !stops.watches.empty()) {
     const Halt last = search_back(stops, lowest);
@@ -412,13 +398,7 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
       goal = last.why == Halt::Break ? last.at : last.before;
     }
   }
-  if (call && (!found || goal < call->position())) {
-    arrival.why = Arrival::CallEntry;
-    arrival.nr = call->nr;
-    Arrival there = go_to(call->position());
-    if (there.why != Arrival::Sought) return there;
-    return arrival;
-  }
+  if (mark && (!found || goal < mark->moment.position())) return go_back_to(*mark);
   if (!found) {
     Arrival there = go_to_start();
     there.why = Arrival::Begin;
@@ -451,7 +431,7 @@ Arrival Timeline::step_back(int tid) {
       if (start == tried) continue;
       tried = start;
       Position at;
-      Worker worker = worker_at({start, 0, 0}, true, at);
+      Worker worker = worker_at({start, 0, 0}, at);
       if (at.tick < start) {
         Halt halt = run_to(worker, at, {start, 0, 0});
         if (halt.why == Halt::Interrupted) {
@@ -492,7 +472,7 @@ Arrival Timeline::go_to(const Position& target) {
     if (c.at > now_ && c.at <= target && seconds_from(c, target) < from_here) elsewhere = true;
   if (elsewhere) {
     Position at;
-    current_ = worker_at(target, true, at);
+    current_ = worker_at(target, at);
     now_ = at;  // while we go, thinning counts from there
   }
   Halt halt = run_to(current_, now_, target);

@@ -16,9 +16,16 @@ namespace backstep::timeline {
 // What stops a movement besides breakpoints and watchpoints.
 struct Wanted {
   std::set<int> passed_signals;  // those do not stop
-  bool signals = true;           // forward only
-  bool calls = false;            // system calls, before and behind
-  std::set<int> call_numbers;    // empty: all
+  bool signals = true;
+  bool forks = false;          // new processes, where the call that made them returns
+  bool calls = false;          // system calls, before and behind
+  std::set<int> call_numbers;  // empty: all
+
+  static Wanted nothing() {
+    Wanted w;
+    w.signals = false;
+    return w;
+  }
 };
 
 // Where a movement ended and why.
@@ -30,6 +37,7 @@ struct Arrival {
     Signal,      // in front of its delivery
     CallEntry,   // in front of the system call `nr`
     CallReturn,  // behind it
+    Fork,        // behind the call that made the process `pid`
     Begin,       // of history
     End,
     Interrupted,
@@ -40,6 +48,7 @@ struct Arrival {
   uint8_t watch_kind = 0;
   int signo = 0;
   uint64_t nr = 0;
+  int pid = 0;
 };
 
 struct CheckpointInfo {
@@ -78,6 +87,8 @@ class Timeline {
   Arrival go_to(const Position& target);
   Arrival go_to_start();
   Arrival go_to_end();
+  // The call whose output holds `text`, or its first byte: the first one from event `from` on.
+  std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // In a diversion: runs on there.
   Halt run_diverted(const Stops& stops, std::optional<int> step_tid);
 
@@ -115,7 +126,7 @@ class Timeline {
   // Runs `worker` up to `point` without any stops; makes checkpoints on a long way. Where it got to.
   Halt run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
-  Worker worker_at(const Position& wanted, bool inclusive, Position& at);
+  Worker worker_at(const Position& wanted, Position& at);
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
   double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
   void store(Worker& worker, const Position& at, bool at_end);
@@ -123,7 +134,8 @@ class Timeline {
   // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
   void count_written(Worker& worker, const Position& from, Tick to) const;
   void tell_notes();
-  // The last match between `lowest` and the present (search_back.cc); why None: there is none, or Interrupted.
+  // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
+  // Interrupted.
   Halt search_back(const Stops& stops, const Position& lowest);
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
@@ -132,6 +144,15 @@ class Timeline {
   void arrive(const Halt& halt);
   Arrival end_arrival();
   bool wanted_call(const Moment& m, const Wanted& wanted) const;
+  // Something of the log that a movement stops for; it happens at its moment, or behind that.
+  struct Mark {
+    Moment moment;
+    Arrival arrival;
+  };
+  std::optional<Mark> next_mark(const Wanted& wanted) const;
+  std::optional<Mark> previous_mark(const Position& before, const Wanted& wanted) const;
+  Arrival go_back_to(Mark mark);
+  std::optional<Arrival> behind_call();
 
   LogIndex log_;
   StoredCheckpoints stored_;
