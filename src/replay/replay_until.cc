@@ -135,6 +135,16 @@ void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
       if (!watch_hit_ && watch_holds(index)) watch_hit_ = index;
 }
 
+// An instruction that the code cache does not keep is executed code all the same.
+std::optional<engine::Stop> Replayer::step_alone() {
+  const Address page = context().rip & ~(layout::kPage - 1);
+  if (written_.counting() && (stepped_.empty() || stepped_.back().start != page))
+    stepped_.push_back({page, page + layout::kPage});
+  constexpr size_t kMany = 10000;
+  if (stepped_.size() > kMany) simplify(stepped_);
+  return process_.engine().step();
+}
+
 // One round. `stepping`: at most one instruction.
 void Replayer::advance(const Until& until, bool stepping) {
   Context& ctx = context();
@@ -183,7 +193,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   const bool step = stepping || engine::find_break(ctx.rip);
   if (step) {
     ctx.limit = ctx.tick + 1;
-    stop = process_.engine().step();
+    stop = step_alone();
   } else {
     ctx.limit = limit;
     stop = process_.engine().run();
@@ -203,7 +213,7 @@ void Replayer::advance(const Until& until, bool stepping) {
       before_ = position();
       note_conditions();
       ctx.limit = ctx.tick + 1;
-      auto inner = process_.engine().step();
+      auto inner = step_alone();
       ctx.limit = ~0ull;
       if (inner && inner->kind != engine::Stop::TickStop) return with_memory_open([&] { react(*inner); });
       compare_watched();
@@ -231,7 +241,7 @@ void Replayer::advance(const Until& until, bool stepping) {
         const auto touched = watch_.touched();
         note_conditions();
         ctx.limit = ctx.tick + 1;
-        auto inner = process_.engine().step();
+        auto inner = step_alone();
         ctx.limit = ~0ull;
         if (inner && inner->kind != engine::Stop::TickStop) react(*inner);
         compare_watched(touched);
@@ -341,6 +351,8 @@ std::optional<Position> Replayer::last_step_before(int tid, const Position& end)
 // fork() copies private memory; what is mapped shared would still be one memory for both processes. Files
 // that several mappings show get a new memory file with the same contents, anonymous memory becomes private.
 void Replayer::after_fork() {
+  written_.after_fork();
+  process_.engine().start_anew(false);
   std::vector<guest::Region> shared;
   process_.map.for_each([&](const guest::Region& r) {
     if (r.flags & MAP_SHARED) shared.push_back(r);
@@ -391,7 +403,7 @@ std::optional<siginfo_t> Replayer::probe_fault() {
   if (resume_call_) return std::nullopt;
   watch_.disarm();
   ctx.limit = ctx.tick + 1;
-  auto stop = process_.engine().step();
+  auto stop = step_alone();
   ctx.limit = ~0ull;
   if (!stop) return std::nullopt;
   if (stop->kind == engine::Stop::Fault) return guest::fault_siginfo(stop->fault);

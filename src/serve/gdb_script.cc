@@ -52,7 +52,7 @@ define checkpoint
   end
 end
 document checkpoint
-Keep the present moment; `restart N` returns to it at once, `info-checkpoints` lists them.
+Keep the present moment; `restart N` returns to it at once, `info checkpoints` lists them.
 end
 define info-checkpoints
   monitor checkpoints
@@ -190,6 +190,20 @@ BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the on
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
 BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
              backstep_last)
+
+class BackstepTell(gdb.Command):
+    """gdb's own words for checkpoints."""
+
+    def __init__(self, name, text, line):
+        self.__doc__ = text
+        self.line = line
+        super().__init__(name, gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("monitor " + self.line + (" " + argument if argument else ""))
+
+BackstepTell("info checkpoints", "List the checkpoints of this session.", "checkpoints")
+BackstepTell("delete checkpoint", "Drop a checkpoint: delete checkpoint N.", "delete")
 end
 set confirm on
 set tcp connect-timeout 30

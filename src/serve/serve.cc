@@ -109,7 +109,7 @@ bool files_are_here(const recording::Library& library, const recording::Recordin
                        std::memcmp(magic, ELFMAG, SELFMAG) == 0);
   };
   std::map<std::string, std::string> files;
-  timeline::LogIndex log(recording, process ? recording::find_process(recording, process) : 1);
+  timeline::LogIndex log(recording, process);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {

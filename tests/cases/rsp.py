@@ -1,5 +1,6 @@
 """A client of the gdb remote protocol, for tests that ask more often than gdb could: Session(port) and the
 walks below, run as `rsp.py PORT WHAT [ARG...]`."""
+import hashlib
 import random
 import re
 import socket
@@ -127,6 +128,55 @@ def walk(s, count, seed):
             known[here] = state
             places.append(here)
     print("%d moments" % len(known))
+
+
+def states(s, count, seed):
+    """Random moments and their states, for comparing two sessions."""
+    random.seed(seed)
+    ticks = last_tick(s)
+    for _ in range(count):
+        here = s.goto("@%d" % random.randrange(ticks))
+        print(here, hashlib.sha256(s.state().encode()).hexdigest())
+
+
+def onwards(s, *ticks):
+    """From each of these moments forward to the end: replay checks itself on the way."""
+    end = s.goto("end")
+    assert s.ask("QPassSignals:" + ";".join("%x" % n for n in range(1, 150))) == "OK"
+    for tick in ticks:
+        s.goto("@%d" % tick)
+        for _ in range(100000):
+            if "replaylog:end" in s.ask("vCont;c"):
+                break
+        assert s.when() == end, "the end is at %s, not at %s" % (s.when(), end)
+    used = int(re.search(r"(\d+) used", s.monitor("stored"))[1])
+    print("%d used" % used)
+    assert used > 0, "no stored checkpoint was used"
+
+
+def last_writes(s, count, *addresses):
+    """Back from the end over the last changes of each address, by `last`."""
+    for address in addresses:
+        s.goto("end")
+        for _ in range(count):
+            text = s.monitor("last %#x 8" % address)
+            print("%#x" % address, s.when(), " ".join(text.split()))
+            if "not changed" in text:
+                break
+    print("#", s.monitor("stored").strip())
+
+
+def last_hits(s, count, *addresses):
+    """Back from the end over the hits of breakpoints at all of these."""
+    s.goto("end")
+    for address in addresses:
+        assert s.ask("Z0,%x,1" % address) == "OK"
+    for _ in range(count):
+        reply = s.ask("bc")
+        print(s.when(), reply.split("thread")[0], s.monitor("checksum").strip())
+        if "replaylog" in reply:
+            break
+    print("#", s.monitor("stored").strip())
 
 
 def breaks(s, address, limit):
