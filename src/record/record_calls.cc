@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "base/error.h"
 #include "guest/buffers.h"
@@ -76,6 +77,15 @@ int64_t hide_our_fds(uint64_t buffer, int64_t size) {
     at += length;
   }
   return kept;
+}
+
+// A lease that can be had says that nobody has the file open for writing. Not everybody may ask.
+bool is_being_written(int fd) {
+  if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return false;
+  }
+  return errno == EAGAIN;
 }
 
 // "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
@@ -374,7 +384,9 @@ void Recorder::log_map(const Region& r, const std::string& key) {
 }
 
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
-// is what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
+// is what the recording has, whatever becomes of the file. Shared mappings are the real thing if the program
+// can write to them, if somebody has the file open for writing, or if it was changed lately (most that are
+// mapped so are caches of libraries, which nobody changes).
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_mmap);
   auto logged = [&](int64_t result) {
@@ -434,7 +446,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
     logged(static_cast<int64_t>(at));
     log_map(r, "");
-    share(r, memory.get());
+    if (attach(r, memory.get())) share(r, false);
     return static_cast<int64_t>(at);
   }
   if (anonymous) {
@@ -451,8 +463,11 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   // The kernel's own verdict on the request first.
   if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return logged(err);
   std::string key;
-  bool writable_share = shared && (prot & PROT_WRITE);
-  if (shared && !writable_share) writable_share = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  const bool read_only = !(prot & PROT_WRITE) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+  constexpr int64_t kHour = 3600;
+  const bool writable_share =
+      shared && (!read_only || ::time(nullptr) - st.st_mtim.tv_sec < kHour || is_being_written(fd));
+  const bool attached = writable_share && S_ISREG(st.st_mode) && attach(r, fd);
   if (S_ISREG(st.st_mode)) {
     try {
       key = keep(fd);
@@ -469,8 +484,6 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (writable_share) {
       shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
       bs_record.shared_files = true;
-      note_once(fmt::format(
-          "{} is mapped shared: what processes that are not recorded change in it is not logged", r.name));
     }
   } else if (r.name != "/dev/zero") {
     note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
@@ -478,7 +491,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
-  if (writable_share && S_ISREG(st.st_mode)) share(r, fd);
+  if (attached) share(r, !read_only || is_being_written(fd));
   return static_cast<int64_t>(at);
 }
 
@@ -509,7 +522,8 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
   auto file = changed_file(nr, args, -1);
   if (!file) return;
   auto it = objects_.find(file->id);
-  if (it == objects_.end() || it->second->alone()) return;
+  if (it == objects_.end()) SharedControl::open_to_writer(control_path(file->id.first, file->id.second));
+  if (it == objects_.end() || it->second->alone() || it->second->has_view()) return;
   SharedObject& object = *it->second;
   uint64_t first = 0, last = object.pages() * kPage;
   if (nr == SYS_write || nr == SYS_pwrite64) {
@@ -560,6 +574,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   process_.map.for_each([&](const Region& r) {
     if (!(r.flags & MAP_SHARED) || r.dev != st.st_dev || r.inode != st.st_ino) return;
+    if (SharedObject* object = shared_object(r); object && object->has_view())
+      return;  // seen when it is read
     for (auto [from, to] : {std::pair{first, last}, std::pair{grown_from, grown_to}}) {
       uint64_t a = std::max(from, r.offset), b = std::min({to, size, r.offset + (r.end - r.start)});
       if (a < b) parts.emplace_back(r.start + (a - r.offset), b - a);
@@ -626,6 +642,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   if (own && own->starts_with("fd/")) number = own->substr(3);
   if (!number.empty() && number.size() < 6 && std::all_of(number.begin(), number.end(), ::isdigit))
     same_as = kind_of(std::stoul(number));
+  if (result >= 0) tell_opened(static_cast<int>(result));
   if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : same_as & 3);
   log_call(row, nr, args, result);
   if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))

@@ -100,6 +100,7 @@ Recorder::~Recorder() = default;
 void Recorder::prepare(CpuLevel level) {
   HotState& s = bs_record;
   s.log = &log_.appender();
+  s.tree_files = &tree_.shared_files();
   s.cpu = level;
   if (level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
@@ -203,7 +204,13 @@ void Recorder::run() {
     react(process_.engine().run());
     if (bs_record.share_request) serve_shared();
     if (bs_record.turn_request) preempt();
+    before_guest();
   }
+}
+
+void Recorder::before_guest() {
+  if (!opened_.empty()) close_views();
+  if (bs_record.outsider) look_for_outsiders();
 }
 
 void Recorder::react(const engine::Stop& stop) {
@@ -256,10 +263,9 @@ void Recorder::on_syscall() {
   uint64_t args[6];
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
-  if (s.sharing && !s.executed) {
-    own_arguments(row, nr, args);
-    if (changes_files(nr)) own_changed_file(nr, args);
-  }
+  if (s.sharing && !s.executed) own_arguments(row, nr, args);
+  if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
+  if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1]);
   int64_t result;
   if (s.executed) {  // by the hot half
     result = s.result;
@@ -348,12 +354,18 @@ void Recorder::on_host_op(const isa::Insn& insn) {
 
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
-  Context& ctx = context();
   if (process_.alias_write(fault)) return;
-  if (fault.signo == SIGSEGV && bs_record.sharing &&
-      own_page(fault.address,
-               fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
-    return;
+  if (fault.signo == SIGSEGV && bs_record.sharing) {
+    if (access_open(fault)) return;
+    if (own_page(fault.address,
+                 fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
+      return;
+  }
+  on_guest_fault(fault);
+}
+
+void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
+  Context& ctx = context();
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
@@ -506,6 +518,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  if (leader_) SharedControl::clean(recording_.dir());
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
 

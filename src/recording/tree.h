@@ -1,5 +1,5 @@
 // The processes of one recording. Each has a log of its own (a new one after every execve); what they share
-// is one counter, in a small file that all recorders map, which gives out the logs' numbers.
+// are counters in a small file that all recorders map: one gives out the logs' numbers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,6 +16,9 @@ class Tree {
   // Maps the counter of a recording, making it if need be; throws Error.
   explicit Tree(const Recording& recording);
   uint64_t next_number();
+  // How often a file was mapped shared and writable, in the whole tree.
+  const uint64_t& shared_files() const { return last_[1]; }
+  void count_shared_file() { __atomic_fetch_add(&last_[1], 1, __ATOMIC_SEQ_CST); }
   uint64_t last_number() const { return __atomic_load_n(last_, __ATOMIC_SEQ_CST); }
 
  private:

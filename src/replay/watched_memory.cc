@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
-#include "replay/accesses.h"
+#include "guest/accesses.h"
 
 namespace backstep::replayer {
 namespace {
@@ -138,7 +138,7 @@ std::optional<WatchedMemory::Hit> WatchedMemory::touched() const {
   bool any = false;
   for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
   if (!any) return std::nullopt;
-  for (const Accessed& a : accesses_at_rip())
+  for (const guest::Accessed& a : guest::accesses_at_rip())
     for (const Watched& w : watches_) {
       if (w.spec.kind == Watchpoint::Write || (w.spec.kind == Watchpoint::Read && !a.read)) continue;
       if (a.start < w.spec.start + w.spec.length && w.spec.start < a.start + a.length)
