@@ -166,6 +166,7 @@ void Recorder::open_view(SharedObject& object, const Region& r, uint64_t at) {
   open.page = page;
   open.at = at;
   open.before = std::make_unique<SharedObject::Page>();
+  keep_apart(object, page, at);
   mprotect(reinterpret_cast<void*>(at), kPage, real_prot(r.prot));
 }
 

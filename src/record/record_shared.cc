@@ -62,6 +62,7 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
       object->forget_all();  // replay maps the file as it is now, not as we knew it
       return true;
     }
+    windows_of_ = nullptr;
     object = std::make_unique<SharedObject>(control_path(r.dev, r.inode), fd, bytes, alias);
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});
@@ -181,17 +182,44 @@ void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end
   });
 }
 
+// The guest's mappings of an object. Looking through all of them for each page would take longer than the
+// rest.
+const std::vector<Recorder::Window>& Recorder::windows(SharedObject& object) {
+  if (windows_version_ != process_.map.version() || windows_of_ != &object) {
+    windows_.clear();
+    process_.map.for_each([&](const Region& r) {
+      if (shared_object(r) == &object) windows_.push_back({r.start, r.end, r.offset, r.prot});
+    });
+    windows_version_ = process_.map.version();
+    windows_of_ = &object;
+  }
+  return windows_;
+}
+
+// A page that changes hands often gets a mapping of its own in the kernel's books, by another access advice
+// than its neighbours have: splitting and joining mappings is most of the cost of mprotect.
+void Recorder::keep_apart(SharedObject& object, uint64_t page, uint64_t at) {
+  constexpr uint64_t kMost = 8192;
+  if (object.set_apart(page, kMost))
+    madvise(reinterpret_cast<void*>(at), kPage, page % 2 ? MADV_RANDOM : MADV_SEQUENTIAL);
+}
+
 // Makes the guest's rights to a page those that it holds.
 void Recorder::set_page_rights(SharedObject& object, uint64_t page) {
   const Hold hold = object.hold(page);
-  process_.map.for_each([&](const Region& r) {
-    if (shared_object(r) != &object) return;
+  for (const Window& w : windows(object)) {
     const uint64_t offset = page * kPage;
-    if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
-    const uint64_t at = r.start + (offset - r.offset);
-    if (r.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
-    mprotect(reinterpret_cast<void*>(at), kPage, real_prot(r.prot, hold));
-  });
+    if (offset < w.offset || offset - w.offset >= w.end - w.start) continue;
+    const uint64_t at = w.start + (offset - w.offset);
+    if (w.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
+    if (hold == Hold::None) keep_apart(object, page, at);
+    if (mprotect(reinterpret_cast<void*>(at), kPage, real_prot(w.prot, hold)) == 0) continue;
+    // The kernel allows no more mappings (vm.max_map_count): begin anew, with nothing.
+    for (const Window& all : windows(object))
+      mprotect(reinterpret_cast<void*>(all.start), all.end - all.start, PROT_NONE);
+    object.release_all();
+    return;
+  }
 }
 
 // After the guest changed its mappings: rights that the kernel gave are taken away again.
@@ -207,6 +235,7 @@ void Recorder::drop_unmapped() {
     bool mapped = false;
     process_.map.for_each([&](const Region& r) { mapped |= shared_object(r) == entry.second.get(); });
     if (!mapped) {
+      windows_of_ = nullptr;
       std::erase_if(requests_, [&](auto& request) { return request.first == entry.second.get(); });
       std::erase_if(watches_, [&](auto& watch) {
         if (watch.second.first != entry.second.get()) return false;
@@ -245,14 +274,17 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
 
 // If nobody else is left, all pages are ours again.
 bool Recorder::own_alone(SharedObject& object) {
-  if (object.others() || !requests_.empty()) return false;
+  constexpr size_t kMost = 1024;           // pages that are logged for it
+  constexpr int64_t kPause = 100'000'000;  // until it is tried again: all pages must be looked at
+  if (object.others() || !requests_.empty() || monotonic_ns() < alone_again_ns_) return false;
+  alone_again_ns_ = monotonic_ns() + kPause;
   std::vector<std::pair<uint64_t, uint64_t>> changed;  // address, page
-  for (uint64_t page : object.stale()) {
+  for (uint64_t page : object.stale(kMost + 1)) {
     auto at = address_of(object, page);
     if (!at) return false;  // a mapping that comes later would show what was not logged
     changed.emplace_back(*at, page);
   }
-  if (changed.size() > 4096 || !object.return_alone()) return false;
+  if (changed.size() > kMost || !object.return_alone()) return false;
   for (auto [at, page] : changed) log_shared(at, object.contents(page), nullptr, false);
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object) return;
@@ -263,13 +295,10 @@ bool Recorder::own_alone(SharedObject& object) {
 }
 
 std::optional<uint64_t> Recorder::address_of(SharedObject& object, uint64_t page) {
-  std::optional<uint64_t> at;
-  process_.map.for_each([&](const Region& r) {
-    const uint64_t offset = page * kPage;
-    if (shared_object(r) == &object && offset >= r.offset && offset - r.offset < r.end - r.start)
-      at = r.start + (offset - r.offset);
-  });
-  return at;
+  const uint64_t offset = page * kPage;
+  for (const Window& w : windows(object))
+    if (offset >= w.offset && offset - w.offset < w.end - w.start) return w.start + (offset - w.offset);
+  return std::nullopt;
 }
 
 // … for writing, wherever and whether the guest has it mapped.

@@ -130,10 +130,16 @@ class Recorder final : public guest::Placer {
   int64_t do_shmdt(const uint64_t args[6]);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
+  void keep_apart(SharedObject& object, uint64_t page, uint64_t at);
   void set_page_rights(SharedObject& object, uint64_t page);
   void check_shared(uint64_t start, uint64_t end);
   void drop_unmapped();
   bool own_page(uint64_t addr, SharedObject::Hold wanted, bool in_call);
+  struct Window {
+    uint64_t start, end, offset;
+    int prot;
+  };
+  const std::vector<Window>& windows(SharedObject& object);
   bool own_alone(SharedObject& object);
   std::optional<uint64_t> address_of(SharedObject& object, uint64_t page);
   void own_object_page(SharedObject& object, uint64_t page);
@@ -227,6 +233,10 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
+  int64_t alone_again_ns_ = 0;   // when own_alone() looks again
+  std::vector<Window> windows_;  // of the object that was asked for last
+  const SharedObject* windows_of_ = nullptr;
+  uint64_t windows_version_ = 0;
   std::vector<OpenPage> opened_;  // pages of views that the kernel, or one instruction, may touch now
   std::map<int, std::pair<SharedObject*, uint32_t>>
       watches_;  // inotify: object, opens that are accounted for

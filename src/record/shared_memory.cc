@@ -22,6 +22,8 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
+#include "record/body_hot.h"
 #include "record/turns.h"
 
 namespace backstep::recorder {
@@ -80,7 +82,7 @@ void signal_runner(uint32_t pid) {
   std::memset(&info, 0, sizeof info);
   info.si_signo = SIGTRAP;
   info.si_code = SI_QUEUE;
-  info.si_pid = getpid();
+  info.si_pid = bs_wakeups.pid;
   info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
   syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
 }
@@ -364,9 +366,14 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
   Local& mine = local_[page];
   if (seat_ < 0) wanted = Hold::Write;
   if (hold(page) < wanted) {
+    // A page that was read and then written would change hands twice.
+    mine.hinted = wanted == Hold::Read && mine.migrates;
+    if (mine.hinted) wanted = Hold::Write;
+    if (mine.hold == Hold::Read) mine.migrates = true;
     if (!wait_for(page, wanted == Hold::Write, meanwhile)) return false;
     set_hold(page, wanted);
     mine.acquired_ns = monotonic_ns();
+    if (mine.hinted) mine.sum = hot::crc32c(0, contents(page), kPage);
   }
   if (alone_) return false;
   const uint32_t version = load(pages_[page].version);
@@ -397,8 +404,10 @@ void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& me
   const bool wrote = mine.hold == Hold::Write;
   set_hold(page, to);
   meanwhile();
-  const bool copied = to == Hold::None && mine.copied == kNone;
+  const bool copied = to == Hold::None && mine.copied == kNone && copies_;
   if (copied) keep_copy(page);
+  if (mine.hinted && mine.sum == hot::crc32c(0, contents(page), kPage)) mine.migrates = false;
+  mine.hinted = false;
   if (wrote) {
     const uint32_t version = __atomic_add_fetch(&p.version, 1, __ATOMIC_SEQ_CST);
     if (mine.seen != kNone) mine.seen = version;
@@ -416,7 +425,11 @@ void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& me
 }
 
 void SharedObject::release_all() {
+  // Copies of so many pages would take longer than logging those whole that change hands.
+  constexpr size_t kFew = 512;
+  copies_ = held_.size() <= kFew;
   while (!held_.empty()) lower(held_.back(), Hold::None, [] {});
+  copies_ = true;
 }
 
 void SharedObject::leave_alone() {
@@ -441,9 +454,9 @@ bool SharedObject::return_alone() {
   return false;
 }
 
-std::vector<uint64_t> SharedObject::stale() const {
+std::vector<uint64_t> SharedObject::stale(size_t most) const {
   std::vector<uint64_t> pages;
-  for (uint64_t i = 0; i < local_.size(); i++)
+  for (uint64_t i = 0; i < local_.size() && pages.size() < most; i++)
     if (local_[i].seen != load(pages_[i].version)) pages.push_back(i);
   return pages;
 }

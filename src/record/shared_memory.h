@@ -107,6 +107,13 @@ class SharedObject {
   int64_t acquired_ns(uint64_t page) const { return local_[page].acquired_ns; }
   bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
 
+  // True: from here on the page is one that is kept apart (recorder.h); not more than `most` are.
+  bool set_apart(uint64_t page, uint64_t most) {
+    if (local_[page].apart || apart_ >= most) return false;
+    apart_++;
+    return local_[page].apart = true;
+  }
+
   // What we were asked for since the last call.
   std::vector<uint64_t> asked();
   // How much of it others want us to leave: Write: nothing, Read: we may go on reading, None: all of it.
@@ -119,7 +126,7 @@ class SharedObject {
   // logged at once: stale() says which.
   bool others() const { return __atomic_load_n(&header_->attached, __ATOMIC_SEQ_CST) != 1; }
   bool return_alone();
-  std::vector<uint64_t> stale() const;
+  std::vector<uint64_t> stale(size_t most) const;
 
   // Open objects. set_open() tells all who take part; each changes over with make_view(), after which nothing
   // is held any more. open_page() waits until the others have given the page up.
@@ -154,6 +161,10 @@ class SharedObject {
     uint32_t place = 0;       // in held_
     Hold hold = Hold::None;
     bool known = false;
+    bool apart = false;
+    bool migrates = false;  // who reads it writes it soon: then it is acquired for that at once
+    bool hinted = false;    // … as it was this time, with these contents:
+    uint32_t sum = 0;
     bool robbed = false;  // it was taken while we slept: then we keep a copy when we fall asleep
     int64_t acquired_ns = 0;
     std::unique_ptr<Page> copy;  // contents when it was given back
@@ -186,6 +197,8 @@ class SharedObject {
   std::vector<uint64_t> held_;
   std::vector<uint64_t> robbed_;  // pages with Local::robbed
   const Page* before_ = nullptr;
+  uint64_t apart_ = 0;
+  bool copies_ = true;                       // pages that are given back are copied
   std::map<uint32_t, int64_t> alive_until_;  // pids that are known to be who they were
 };
 
