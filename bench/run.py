@@ -111,12 +111,12 @@ print(work({n}))
 
 class Workload:
     """cpu: counts for the geometric mean. one_core: natively on one core only. cpu_time: of the processors, not of the
-    clock. calls: how often it does what it is about, for the time of one. targets: {"record": ratio or ns, ...}.
-    against: the name of a workload; its recording is what the recording of this one is compared with ("record_against").
-    user: who runs it, if we are root."""
+    clock. calls: how often it does what it is about, for the time of one. gdb: replay means these commands, in gdb.
+    targets: {"record": ratio or ns, ...}. against: the name of a workload; its recording is what the recording of this one
+    is compared with ("record_against"). user: who runs it, if we are root."""
 
     def __init__(self, name, command, cpu=False, stdin=None, needs=None, one_core=False, cpu_time=False, calls=None,
-                 targets=None, against=None, user=None):
+                 gdb=None, targets=None, against=None, user=None):
         self.name, self.command, self.cpu, self.stdin = name, command, cpu, stdin
         self.missing = needs if needs and not shutil.which(needs) else None
         core = str(min(os.sched_getaffinity(0)))
@@ -127,6 +127,7 @@ class Workload:
             library = os.path.join(os.path.dirname(command[1]), user + "-library")  # ours is not theirs to write
             self.prefix = ["setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups", "env",
                            "BACKSTEP_DIR=" + library]
+        self.gdb = [word for command in gdb for word in ("-ex", command)] if gdb else None
 
 
 def compile_programs(folder):
@@ -213,6 +214,8 @@ def workloads(folder, quick):
                  calls=40_000_000 // scale),
         Workload("PostgreSQL, pgbench -c 2", ["bash", here("pgbench.sh"), here("pg"), postgres], calls=transactions,
                  needs=os.path.join(postgres, "initdb"), user="postgres"),
+        Workload("false conditional hits in gdb", [here("hits"), str(10_000_000 // scale)], needs="gdb",
+                 gdb=["break hit if i < 0", "continue"], targets={"replay_s": 5}),
     ]
 
 
@@ -252,6 +255,8 @@ def measure(workload, rounds, folder):
             "record": [BACKSTEP, "record", "-q", "-o", recording, "--"] + workload.command,
             "replay": [BACKSTEP, "replay", "--autopilot", "-q", recording],
         }
+        if workload.gdb:
+            commands["replay"] = [BACKSTEP, "replay", "-q", recording, "-nx", "-batch"] + workload.gdb
         for how, command in commands.items():
             stdin = None if how == "replay" else workload.stdin
             seconds, cpu, megabytes = run(workload.prefix + command, stdin, os.path.join(folder, "out." + how))
@@ -260,7 +265,7 @@ def measure(workload, rounds, folder):
             memory[how] = max(memory[how], megabytes)
         if not same(os.path.join(folder, "out.native"), os.path.join(folder, "out.record")):
             raise RuntimeError("the recorded run printed something else than the native one")
-        if not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
+        if not workload.gdb and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
             raise RuntimeError("the replay printed something else than the recorded run")
     info = subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True)
     info = json.loads(info.stdout)

@@ -20,8 +20,8 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --last-write --check=deep -q --quiet --json -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --no-cache -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --last-write --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;

@@ -50,6 +50,7 @@ void print_event(const Event& event, const Options& options) {
 
 int dump_command(const Args& args) {
   Options options;
+  std::string process;
   CommandLine line(
       "dump", "[options] [DIR]",
       "Prints the log of a recording, one event per line: number, tick, process.thread, what happened\n"
@@ -68,17 +69,16 @@ int dump_command(const Args& args) {
       ->type_name("KIND")
       ->allow_extra_args(false);
   line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)")->type_name("N");
-  line.add_option("-p,--process", options.process,
-                  "the log of this process (a pid or a number of 'backstep ps')")
-      ->type_name("PID");
+  line.add_option("-p,--process", process, "the log of this process: a pid, or #N as in 'backstep ps'")
+      ->type_name("PID|#N");
   line.add_flag("--pc", options.pc, "show whole control points, @TICK:0xPC");
   line.add_flag("--json", options.json, "one JSON object per line");
   line.add_option("DIR", options.dir);
   if (auto status = line.parse_args(args)) return *status;
 
   auto r = recording::Library::standard().resolve(options.dir);
-  if (options.process != 1) options.process = recording::find_process(r, options.process);
-  recording::LogReader log(r.log_path(options.process));
+  if (!process.empty()) options.process = recording::find_process(r, process);
+  recording::LogReader log(r.log_path(options.process), recording::first_thread(r, options.process));
   Event event;
   for (uint64_t shown = 0; shown < options.limit && log.next(event);) {
     if (!options.wants(event)) continue;

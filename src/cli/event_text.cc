@@ -103,6 +103,7 @@ std::string syscall_text(const Event& event, size_t strings) {
                            piece.crc, piece.length});
   std::string out = guest::print_syscall(view, strings);
   if (event.flags & recording::kInexact) out += " (inexact)";
+  if (event.flags & recording::kDenied) out += " (by a filter of the program's own)";
   return out;
 }
 

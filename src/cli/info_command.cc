@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "cli/summary.h"
+#include "recording/side_files.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
@@ -73,6 +74,9 @@ Info collect(const Library& library, const Recording& r, uint64_t process) {
     info.manifest_error = e.what();
   }
   if (!info.manifest_error.empty()) info.notes.push_back(info.manifest_error);
+  for (const std::string& damage : recording::damaged_side_files(r))
+    if (!info.manifest_error.starts_with(damage.substr(0, damage.find(' ')) + " is damaged"))
+      info.notes.push_back(damage);
   for (const auto& damage : info.log.damage)
     info.notes.push_back(damage + "; what is before can be replayed");
   if (!info.log.end && info.log.damage.empty())
@@ -211,7 +215,7 @@ void print_json(const Info& info) {
 int info_command(const Args& args) {
   bool json = false;
   std::string dir;
-  uint64_t process = 0;
+  std::string process;
   CommandLine line(
       "info", "[--json] [-p PID] [DIR]",
       "Says what a recording holds: command, how the program ended (for a crash the control point, and\n"
@@ -222,13 +226,13 @@ int info_command(const Args& args) {
       "  backstep info\n"
       "  backstep info --json sort-1 | jq .end.crash");
   line.add_flag("--json", json, "as JSON");
-  line.add_option("-p,--process", process, "about this process (a pid or a number of 'backstep ps')")
+  line.add_option("-p,--process", process, "about this process: a pid, or #N as in 'backstep ps'")
       ->type_name("PID");
   line.add_option("DIR", dir);
   if (auto status = line.parse_args(args)) return *status;
   Library library = Library::standard();
   const Recording r = library.resolve(dir);
-  Info info = collect(library, r, process ? recording::find_process(r, process) : 1);
+  Info info = collect(library, r, process.empty() ? 1 : recording::find_process(r, process));
   json ? print_json(info) : print_text(info);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "engine/translations.h"
 
 namespace backstep::cli {
 namespace {
@@ -104,6 +105,12 @@ void add_engine_options(CLI::App& app, EngineOptions& engine) {
   app.add_option("--engine-max-block", engine.max_block)->check(CLI::Range(1, 1024))->group("");
   app.add_option("--engine-counter", engine.counter)->transform(CLI::CheckedTransformer(counters))->group("");
   app.add_flag("--engine-check-ticks", engine.check_ticks)->group("");
+  app.add_flag("--engine-statistics", engine.statistics)->group("");
+  engine.translations = engine::translations_folder();
+  app.add_flag_callback(
+      "--no-cache", [&engine] { engine.translations.clear(); },
+      "do not keep translations of the program's code for the next run\n"
+      "(in $XDG_CACHE_HOME/backstep, else ~/.cache/backstep)");
 }
 
 }  // namespace backstep::cli

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "recording/library.h"
+#include "recording/tree.h"
 #include "replay/replay.h"
 #include "serve/serve.h"
 
@@ -28,7 +29,7 @@ bool without_gdb(const Args& args) {
 
 int replay_command(const Args& args) {
   ReplayOptions options;
-  std::string check, dir;
+  std::string check, dir, process;
   CommandLine line(
       "replay", "[options] [DIR] [GDB-ARG...]",
       "Replays a recording: the same instructions, the same memory, the same output, as often\n"
@@ -50,10 +51,10 @@ int replay_command(const Args& args) {
   line.add_flag("-a,--autopilot", options.autopilot,
                 "no debugger: replay to the end, with the program's output\n"
                 "on stdout and stderr");
-  line.add_option("-p,--process", options.process,
-                  "replay this process of the recorded tree (a pid, or a number\n"
-                  "that 'backstep ps' shows), not the first")
-      ->type_name("PID");
+  line.add_option("-p,--process", process,
+                  "replay this process of the recorded tree, not the first:\n"
+                  "a pid, or #N as in 'backstep ps'")
+      ->type_name("PID|#N");
   line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
   line.add_option("--last-write", options.last_write,
                   "in gdb: go to the end, and from there back to the last change of\n"
@@ -80,7 +81,9 @@ int replay_command(const Args& args) {
     throw Error("--autopilot and --serve exclude each other", kExitUsage);
   options.check_deep = check == "deep";
   options.progress = !options.quiet && isatty(STDERR_FILENO);
-  options.recording = recording::Library::standard().resolve(dir).dir();
+  const auto recording = recording::Library::standard().resolve(dir);
+  options.recording = recording.dir();
+  if (!process.empty()) options.process = recording::find_process(recording, process);
   if (options.autopilot) return replay(options);
   return options.serve.empty() ? serve::start_gdb(options) : serve::serve(options);
 }

@@ -15,6 +15,7 @@
 #pragma once
 #include <cstdint>
 
+#include "engine/content.h"
 #include "engine/context.h"
 #include "engine/layout.h"
 #include "isa/decode.h"
@@ -35,13 +36,13 @@ struct Block {
 };
 static_assert(sizeof(Block) == 32);
 
-enum class ExitKind : uint8_t { Branch, HostOp, TickStop, Watch };
+enum class ExitKind : uint8_t { Branch, HostOp, TickStop, Watch, Break };
 
 struct Exit {
-  Address target;  // Branch, TickStop: where to go on; HostOp: address of the instruction
-  uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp: where to continue
+  Address target;  // Branch, TickStop: where to go on; HostOp, Break: address of the instruction
+  uint32_t patch;  // Branch: address of the rel32 to patch, 0: not linkable; HostOp, Break: where to continue
   ExitKind kind;
-  uint8_t length;  // HostOp, Watch: length of the instruction
+  uint8_t length;  // HostOp, Watch: length of the instruction; Branch: it leads to another range (1) or not
   uint16_t size;   // Watch: bytes that it writes at most
 };
 static_assert(sizeof(Exit) == 16);
@@ -81,9 +82,11 @@ struct PageCode {
 
 // A stretch of guest memory that may be executed, as the owner of the memory map told us.
 struct FetchRange {
-  Address start, end;
-  bool writable;
-  bool stable;  // not expected to change: a file, mapped read-only
+  Address start = 0, end = 0;
+  bool writable = false;
+  bool stable = false;  // not expected to change: a file, mapped read-only
+  Content content;      // of the file, if all of the range shows the file from `offset` on
+  uint64_t offset = 0;
 };
 
 struct WideEntry {
@@ -115,11 +118,20 @@ inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 // A place where the guest stops before it executes the instruction there (breaks_hot.cc).
 struct Break {
   Address pc;
-  uint32_t cache;  // where its int3 is; 0: the instruction is not translated
-  uint16_t users;
-  uint8_t byte;  // what was there
+  const void* condition;  // the client's, for hooks.condition_hot; null: none
+  uint32_t cache;         // where its int3 is; 0: the instruction is not translated, or has a question
+  uint16_t users;         // who want to stop whatever the condition says
+  uint8_t byte;           // what was there
+  bool inlined;           // translations get a question in front of the instruction instead of an int3
 };
 inline constexpr uint32_t kMaxBreaks = 1024;
+
+// A question in translated code: does the condition of the breakpoint here hold?
+struct Question {
+  Address pc;
+  uint32_t cache;  // where it begins, which is where the instruction's translation begins
+};
+inline constexpr uint32_t kQuestionSize = 16;
 
 struct DataRange {
   Address start, end;
@@ -146,10 +158,13 @@ struct Cache {
   uint32_t blocks, exits, checks, links, nodes, pages, meta;  // used entries; index 0 is never used
   uint32_t tail_exit;  // exit whose jump ends at `hot`: its target may be laid down in place of the jump
   uint32_t tail_block;
+  uint32_t crossings;  // head of the list of links between ranges; their `target` is the stub in the cache
   uint32_t watched_pages;  // pages that we made read-only because code was translated from them
   uint32_t alias_pages;    // pages that the owner of the memory map made read-only: other views of such pages
   uint32_t fetch_next;
   FetchRange fetch[kFetchRanges];
+  uint64_t mapped;  // bytes of stubs that come from a file (translations.cc), books and jump table as well;
+                    // 0: nothing does
   bool evex_seen;  // control has reached an AVX-512 instruction; from then on ticks are counted in memory
   uint32_t trap_address;  // an int3 that we wrote behind a string instruction to get hold of the guest there;
                           // 0: none
@@ -158,6 +173,8 @@ struct Cache {
   bool keep_jumps;  // every instruction keeps code of its own: no jump is overwritten by its target
   uint32_t break_count;
   Break breaks[kMaxBreaks];
+  uint32_t question_count;
+  Question questions[kMaxBreaks];
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
@@ -189,22 +206,31 @@ PageCode* page_of(Address pc, bool create);
 void flush();
 void reset_fetch();
 void invalidate_page(Address page);
+bool has_stable_code(Address page);  // invalidating it will empty the cache
 void remove_trap();
 // Stops watching (unprotects) the pages of [start, end) and drops their code. Returns how many were watched.
 int unwatch(Address start, Address end);
 uint32_t set_landing(Address pc, uint32_t address);
 void add_link(uint32_t block, uint32_t patch, Address target);
+void undo_crossings();  // links between ranges lead to their stubs again
 uint32_t new_exit_stub(const Exit& exit);
 // --- breaks_hot.cc ---
+struct Emitter;
 bool add_break(Address pc);  // counted; false: there are too many
 void remove_break(Address pc);
+// One that stops only where `condition` holds. `often`: it is met often, so ask in translated code.
+bool add_condition(Address pc, const void* condition, bool often);
+void remove_condition(Address pc);
+void inline_break(Address pc);  // it turned out to be met often; outside of the cache
 Break* find_break(Address pc);
+void emit_question(Emitter& e, Address pc);  // if one is wanted there
+bool question_at(uint32_t cache);
+bool break_holds(Address pc);
 const Break* break_at(uint32_t cache);                         // null: none
 void patch_breaks(Address start, Address end);                 // code was translated
 void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
 bool data_watched(Address page);
 // --- watch_hot.cc ---
-struct Emitter;
 void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
 bool watch_matches();  // does the address that a store check found lie near a watched range?
 // The block that holds a cache address; 0: none.

@@ -80,6 +80,11 @@ struct Emitter {
 // A landing for code that is translated already: landing, then a linked jump to `body` of `block`.
 void emit_landing_stub(Emitter& e, Address pc, uint32_t block, uint32_t body);
 
+inline uint32_t relative_target(uint32_t at) {
+  uint32_t value;
+  __builtin_memcpy(&value, reinterpret_cast<void*>(static_cast<uint64_t>(at)), 4);
+  return at + 4 + value;
+}
 inline void patch_relative(uint32_t at, uint32_t target) {
   uint32_t value = target - (at + 4);
   __builtin_memcpy(reinterpret_cast<void*>(static_cast<uint64_t>(at)), &value, 4);

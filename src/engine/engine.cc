@@ -154,6 +154,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   for (;;) {
     uint32_t address = transient ? 0 : find(ctx.rip).cache;
     if (address) return address;
+    if (bs_cache.blocks == 1) translations_.load();
     switch (translate(ctx.rip, false, transient, &address)) {
       case Result::Ok:
         return address;
@@ -178,6 +179,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
           return 0;
         }
         bs_cache.fetch[bs_cache.fetch_next++ % kFetchRanges] = *range;
+        translations_.activate(*range);
         break;
       }
     }
@@ -238,6 +240,7 @@ std::optional<Stop> Engine::after_exit(Reason reason) {
     case Reason::HostOp: {
       const Exit& exit = kExits[ctx.exit];
       ctx.rip = exit.target;
+      if (exit.kind == ExitKind::Break) return Stop{Stop::Break, {}, {}};
       if (exit.kind == ExitKind::Watch) return Stop{Stop::Watched, {}, {}};
       isa::Insn insn;
       if (exit.length) insn = isa::decode(reinterpret_cast<const uint8_t*>(ctx.rip), exit.length);
@@ -320,7 +323,7 @@ std::optional<Stop> Engine::after_fault() {
         break;
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
-    const uint32_t copied = cache + (in.gs ? kGsPrologue : 0);
+    const uint32_t copied = cache + (question_at(cache) ? kQuestionSize : 0) + (in.gs ? kGsPrologue : 0);
     auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(copied));
     if (in.disp_at && fault.cache_pc > copied && emitted[0] == 0x48 && emitted[1] == 0x89 &&
         emitted[3] == 0x25) {
@@ -349,17 +352,24 @@ std::optional<Stop> Engine::after_fault() {
 
 void Engine::forget(Address start, Address end) {
   reset_fetch();
+  // What goes with a library that is unloaded comes back with the next run (or the next load).
+  auto invalidate = [&](Address page) {
+    if (has_stable_code(page)) translations_.save();
+    translations_.forget(start, end);
+    invalidate_page(page);
+  };
   for (Address page = start & ~(layout::kPage - 1); page < end;) {
-    if (bs_cache.pages <= 1) return;
+    if (bs_cache.pages <= 1) break;
     // Long ranges: walk our pages instead of theirs.
     if (end - page > 4096 * layout::kPage) {
       for (uint32_t i = 1; i < bs_cache.pages; i++)
-        if (kPages[i].page >= page && kPages[i].page < end) invalidate_page(kPages[i].page);
-      return;
+        if (kPages[i].page >= page && kPages[i].page < end) invalidate(kPages[i].page);
+      break;
     }
-    invalidate_page(page);
+    invalidate(page);
     page += layout::kPage;
   }
+  translations_.forget(start, end);
 }
 
 void Engine::prepare_write(Address start, Address end) {
@@ -368,14 +378,29 @@ void Engine::prepare_write(Address start, Address end) {
 
 void Engine::set_watch(bool watch) {
   if (bs_cache.watch == watch) return;
+  translations_.save();
   bs_cache.watch = watch;
   flush();
+  translations_.load();
 }
 
 void Engine::set_check(bool check) {
   if (bs_cache.check == check) return;
+  translations_.save();
   bs_cache.check = check;
   flush();
+  translations_.load();
+}
+
+std::string Engine::statistics() const {
+  const Statistics& s = bs_cache.stats;
+  return fmt::format("engine: {} blocks translated, {} kept ones taken in, {} exits, {} misses, {} flushes",
+                     s.blocks, translations_.taken_in(), s.exits, s.misses, s.flushes);
+}
+
+void Engine::keep_translations(const std::string& folder, uint64_t start) {
+  translations_.use(folder, start);
+  translations_.load();
 }
 
 }  // namespace backstep::engine

@@ -9,6 +9,7 @@
 #include "engine/entry.h"
 #include "engine/hooks.h"
 #include "engine/options.h"
+#include "engine/translations.h"
 #include "isa/decode.h"
 
 namespace backstep::engine {
@@ -54,7 +55,14 @@ class Engine {
   // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
   void keep_jumps() { bs_cache.keep_jumps = true; }
 
-  const Statistics& statistics() const { return bs_cache.stats; }
+  // Translations are kept in `folder` from now on; `start` tells programs apart (translations.h). Before the
+  // guest runs.
+  void keep_translations(const std::string& folder, uint64_t start);
+  // Before the process ends or becomes another program.
+  void save_translations() { translations_.save(); }
+
+  // What the translator did in this process, as a line for people.
+  std::string statistics() const;
 
  private:
   uint32_t address_of_rip(std::optional<Stop>& stop);
@@ -64,6 +72,7 @@ class Engine {
   std::optional<Stop> after_check(const Check& check);
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
+  Translations translations_;
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

@@ -313,6 +313,29 @@ bs_guarded_pair_end:
 	ret
 	.size bs_guarded_pair, . - bs_guarded_pair
 
+# bool bs_guarded_load(uint64_t* to, const void* from, unsigned size): likewise a word of 1, 2, 4 or 8 bytes, zero-extended.
+	.globl bs_guarded_load
+	.type bs_guarded_load, @function
+bs_guarded_load:
+	cmpl $4, %edx
+	ja 3f
+	je 2f
+	cmpl $2, %edx
+	je 1f
+	movzbl (%rsi), %eax
+	jmp bs_guarded_load_end
+1:	movzwl (%rsi), %eax
+	jmp bs_guarded_load_end
+2:	movl (%rsi), %eax
+	jmp bs_guarded_load_end
+3:	movq (%rsi), %rax
+	.globl bs_guarded_load_end
+bs_guarded_load_end:
+	movq %rax, (%rdi)
+	movl $1, %eax
+	ret
+	.size bs_guarded_load, . - bs_guarded_load
+
 # long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt): a system call that a signal handler can
 # call off, without the usual gap between looking and sleeping: a handler that interrupts in [bs_call_window,
 # bs_call_end) moves us to bs_call_interrupted.

@@ -38,6 +38,8 @@ void bs_exit_syscall();  // rcx: next pc, r11: where to continue
 bool bs_guarded_copy(void* to, const void* from, unsigned long n);
 bool bs_guarded_pair(void* to, uint64_t a, uint64_t b);  // 16 bytes
 void bs_guarded_pair_end();
+bool bs_guarded_load(uint64_t* to, const void* from, unsigned size);  // 1, 2, 4 or 8 bytes, zero-extended
+void bs_guarded_load_end();
 void bs_guarded_insn();
 void bs_guarded_fail();
 

@@ -165,7 +165,9 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
                                            signo == SIGILL || signo == SIGTRAP);
   if (synchronous && (pc == reinterpret_cast<uint64_t>(&bs_guarded_insn) ||
                       (pc >= reinterpret_cast<uint64_t>(&bs_guarded_pair) &&
-                       pc < reinterpret_cast<uint64_t>(&bs_guarded_pair_end)))) {
+                       pc < reinterpret_cast<uint64_t>(&bs_guarded_pair_end)) ||
+                      (pc >= reinterpret_cast<uint64_t>(&bs_guarded_load) &&
+                       pc < reinterpret_cast<uint64_t>(&bs_guarded_load_end)))) {
     uc->uc_mcontext.gregs[REG_RIP] = reinterpret_cast<greg_t>(&bs_guarded_fail);
     return;
   }

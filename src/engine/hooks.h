@@ -20,6 +20,9 @@ struct Hooks {
   // A signal that is not a fault of the guest's code: asynchronous, or a fault in host code.
   // `in_guest`: it interrupted cache code.
   SignalVerdict (*signal_hot)(int signo, void* info, void* ucontext, bool in_guest);
+  // Could the condition of the breakpoint at rip hold? False: certainly not, the guest goes on; true: the
+  // host looks.
+  bool (*condition_hot)(const Context&, const void* condition);
 };
 extern Hooks bs_hooks;
 

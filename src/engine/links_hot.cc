@@ -12,11 +12,18 @@ Hooks bs_hooks;
 
 namespace {
 
-constexpr long kMprotect = 10, kMadvise = 28, kDontNeed = 4;
+constexpr long kMmap = 9, kMprotect = 10, kMadvise = 28, kDontNeed = 4, kNoHugePage = 15;
 
 void discard(const void* start, uint64_t size) {
   size = (size + layout::kPage - 1) & ~(layout::kPage - 1);
   hot::syscall6(kMadvise, reinterpret_cast<long>(start), static_cast<long>(size), kDontNeed, 0, 0, 0);
+}
+
+// Fresh memory in the place of what was mapped from a file.
+void renew(uint64_t start, uint64_t size, long prot) {
+  constexpr long kFlags = 0x4032;  // MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE
+  hot::syscall6(kMmap, static_cast<long>(start), static_cast<long>(size), prot, kFlags, -1, 0);
+  hot::syscall6(kMadvise, static_cast<long>(start), static_cast<long>(size), kNoHugePage, 0, 0, 0);
 }
 
 void unprotect(PageCode& page) {
@@ -39,7 +46,7 @@ void kill(uint32_t id) {
   Block& b = kBlocks[id];
   if (b.dead) return;
   b.dead = 1;
-  if (bs_cache.break_count) forget_breaks(b.cache, b.cache + b.cache_size);
+  if (bs_cache.break_count || bs_cache.question_count) forget_breaks(b.cache, b.cache + b.cache_size);
   bs_cache.stats.invalidated++;
   for (uint32_t l = b.links; l; l = kLinks[l].next) {
     if (under_jump(kLinks[l].patch)) continue;
@@ -108,10 +115,28 @@ const Check* check_at(uint32_t address) {
   return low < bs_cache.checks && kChecks[low].site == address ? &kChecks[low] : nullptr;
 }
 
+void undo_crossings() {
+  for (uint32_t l = bs_cache.crossings; l; l = kLinks[l].next)
+    if (!under_jump(kLinks[l].patch))
+      patch_relative(kLinks[l].patch, static_cast<uint32_t>(kLinks[l].target));
+  bs_cache.crossings = 0;
+}
+
 void remove_trap() {
   if (!bs_cache.trap_address) return;
   *reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address)) = bs_cache.trap_byte;
   bs_cache.trap_address = 0;
+}
+
+bool has_stable_code(Address address) {
+  const PageCode* page = page_of(address, false);
+  if (!page) return false;
+  for (uint32_t n = page->nodes; n; n = kNodes[n].next)
+    for (unsigned i = 0; i < kNodes[n].count; i++) {
+      const Block& b = kBlocks[kNodes[n].entries[i].block];
+      if (b.stable && !b.dead) return true;
+    }
+  return false;
 }
 
 void invalidate_page(Address address) {
@@ -123,14 +148,10 @@ void invalidate_page(Address address) {
     flush();  // killing needs stubs
     return;
   }
-  for (uint32_t n = page->nodes; n; n = kNodes[n].next)
-    for (unsigned i = 0; i < kNodes[n].count; i++) {
-      const Block& b = kBlocks[kNodes[n].entries[i].block];
-      if (b.stable && !b.dead) {
-        flush();  // libraries are unloaded rarely; their links are not worth 16 bytes each
-        return;
-      }
-    }
+  if (has_stable_code(address)) {
+    flush();  // libraries are unloaded rarely; their links are not worth 16 bytes each
+    return;
+  }
   for (uint32_t n = page->nodes; n; n = kNodes[n].next)
     for (unsigned i = 0; i < kNodes[n].count; i++) kill(kNodes[n].entries[i].block);
   page->nodes = 0;
@@ -163,10 +184,16 @@ void flush() {
   Cache& c = bs_cache;
   remove_trap();
   for (uint32_t i = 0; i < c.break_count; i++) c.breaks[i].cache = 0;
+  c.question_count = 0;
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
-  if (c.hot) {  // not the first time
-    c.stats.flushes++;
+  if (c.hot) c.stats.flushes++;  // not the first time
+  if (c.mapped) {
+    renew(layout::kArenas, kArenasTotal, 3 /*PROT_READ|PROT_WRITE*/);
+    renew(layout::kJumpTable, layout::kJumpTableSize, 3);
+    renew(layout::kCacheStart + c.size - c.mapped, c.mapped, 7 /*… |PROT_EXEC*/);
+    c.mapped = 0;
+  } else if (c.hot) {
     discard(kBlocks, c.blocks * sizeof(Block));
     discard(kExits, c.exits * sizeof(Exit));
     discard(kChecks, c.checks * sizeof(Check));
@@ -184,8 +211,10 @@ void flush() {
   c.blocks = c.exits = c.checks = c.links = c.nodes = c.pages = 1;
   c.meta = 0;
   c.tail_exit = 0;
+  c.crossings = 0;
   c.watched_pages = 0;
   context().target = kNoTarget;
+  reset_fetch();
 }
 
 namespace {
@@ -239,6 +268,11 @@ extern "C" uint64_t bs_hot_branch() {
   Found f = body_of(exit.target, &exit);
   if (!f.cache) return 0;
   if (exit.patch && bs_cache.link) {
+    if (exit.length) {
+      const uint32_t id = bs_cache.links++;
+      kLinks[id] = {exit.patch, bs_cache.crossings, relative_target(exit.patch)};
+      bs_cache.crossings = id;
+    }
     patch_relative(exit.patch, f.cache);
     add_link(f.block, exit.patch, exit.target);
   }
@@ -295,6 +329,7 @@ extern "C" uint64_t bs_hot_hostop() {
   Context& ctx = context();
   const Exit& exit = kExits[ctx.exit];
   ctx.rip = exit.target;
+  if (exit.kind == ExitKind::Break) return break_holds(exit.target) ? 0 : exit.patch;
   if (exit.kind == ExitKind::Watch) return exit.patch && !watch_matches() ? exit.patch : 0;
   if (exit.length == 0) return 0;
   isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);

@@ -2,6 +2,7 @@
 // run the same program under extreme settings and compare.
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace backstep {
 
@@ -16,6 +17,8 @@ struct EngineOptions {
   bool links = true;                   // direct branches jump to each other without going through dispatch
   unsigned max_block = 64;             // instructions per block at most
   Counter counter = Counter::Auto;
+  std::string translations;  // folder to keep translations in; empty: they end with the process
+  bool statistics = false;   // say at the end what the translator did
   bool check_ticks = false;  // instrument every block to check the counter against the dispatcher's own count
 };
 

@@ -439,7 +439,7 @@ void emit_landing_stub(Emitter& e, Address pc, uint32_t block, uint32_t body) {
 }
 
 void reset_fetch() {
-  for (FetchRange& r : bs_cache.fetch) r = {0, 0, false, false};
+  for (FetchRange& r : bs_cache.fetch) r = {};
 }
 
 PageCode* page_of(Address pc, bool create) {
@@ -490,6 +490,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   Cache& c = bs_cache;
   const FetchRange* range = fetch_range(start);
   if (!range) return Result::NeedFetch;
+  const Address range_start = range->start, range_end = range->end;
   if (static_cast<uint64_t>(c.cold - c.hot) < kReserve || c.pages >= kPageHash / 2) return Result::NeedFlush;
 
   PageCode* page = transient ? nullptr : page_of(start, true);
@@ -535,6 +536,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     uint8_t* at = b.e.p;
     if (c.check) b.used |= named_registers(in, code);
+    if (c.break_count && !transient) emit_question(b.e, pc);
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc);
     ended = emit_instruction(b, in, code, pc);
     meta[2 * count] = in.length;
@@ -580,15 +582,17 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   for (unsigned i = 0; i < b.branch_count; i++) {
     Branch br = b.branches[i];
     bool linkable = c.link && !transient;
-    Found f = linkable ? find(br.target) : Found{};
+    // Code that may be kept is kept without links to other ranges: the next process may map others.
+    const bool crossing = kBlocks[id].stable && (br.target < range_start || br.target >= range_end);
+    Found f = linkable && !crossing ? find(br.target) : Found{};
     if (f.cache) {
       patch_relative(br.patch, f.cache);
       add_link(f.block, br.patch, br.target);
       continue;
     }
-    uint32_t stub = new_exit_stub({br.target, linkable ? br.patch : 0, ExitKind::Branch, 0, 0});
+    uint32_t stub = new_exit_stub({br.target, linkable ? br.patch : 0, ExitKind::Branch, crossing, 0});
     patch_relative(br.patch, stub);
-    if (linkable && br.patch == tail_patch) {
+    if (linkable && !crossing && br.patch == tail_patch) {
       c.tail_exit = c.exits - 1;
       c.tail_block = id;
     }

@@ -142,6 +142,13 @@ void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], in
             for_each_message_part(at, length, [&](uint64_t a, uint64_t n) { f(i, a, n); });
         }
         break;
+      case Arg::Regset: {
+        Iovec set;
+        if (!read_guest(addr, &set)) break;
+        f(i, addr, sizeof set);
+        if (set.base) f(i, set.base, set.length);
+        break;
+      }
       case Arg::IfConf: {
         Iovec conf;  // {i32 length, pointer}
         if (!read_guest(addr, &conf)) break;

@@ -81,6 +81,7 @@ void MemoryMap::merge(uint64_t start, uint64_t end) {
     auto after = std::next(it);
     if (after == regions_.end()) return;
     if (continues(it->second, after->second)) {
+      if (it->second.content != after->second.content) it->second.content = {};
       it->second.end = after->second.end;
       regions_.erase(after);
     } else {
@@ -93,6 +94,7 @@ void MemoryMap::add(Region r) {
   version_++;
   if (r.start >= r.end) return;
   remove(r.start, r.end);
+  if (r.prot & PROT_WRITE) r.content = {};
   uint64_t start = r.start, end = r.end;
   regions_.emplace(start, std::move(r));
   merge(start, end);
@@ -112,8 +114,10 @@ bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
   if (start >= end) return true;
   split(start);
   split(end);
-  for (auto it = regions_.lower_bound(start); it != regions_.end() && it->first < end; ++it)
+  for (auto it = regions_.lower_bound(start); it != regions_.end() && it->first < end; ++it) {
     it->second.prot = prot;
+    if (prot & PROT_WRITE) it->second.content = {};
+  }
   merge(start, end);
   return true;
 }

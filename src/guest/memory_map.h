@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/content.h"
 #include "engine/layout.h"
 
 namespace backstep::guest {
@@ -20,6 +21,7 @@ struct Region {
   uint64_t offset = 0;          // into the file at `start`
   std::string name;             // file path as /proc would show it, "[heap]", "[stack]" or empty
   uint64_t dev = 0, inode = 0;
+  Content content{};  // of the file, as long as it has never been writable here: then memory shows just that
 };
 
 enum class Zone { Images, Data };  // layout.h

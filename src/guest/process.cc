@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +59,7 @@ Process::Process(const EngineOptions& options)
             watch_aliases(*next, last);
             last += kPage;
           }
-          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false};
+          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false, {}, 0};
         }
         bool writable = false, stable = true;
         for (uint64_t at = start; at < end;) {
@@ -67,11 +68,23 @@ Process::Process(const EngineOptions& options)
           stable &= r->inode != 0;
           at = r->end;
         }
-        return engine::FetchRange{start, end, writable, stable && !writable};
+        engine::FetchRange range{start, end, writable, stable && !writable, {}, 0};
+        if (here->start == start && here->end == end)
+          range.content = here->content, range.offset = here->offset;
+        return range;
       }) {
   xcr0 = engine::this_machine().xcr0 & 7;
   map.brk_start = map.brk = layout::kBrkStart;
   current_ = (threads_[1] = std::make_unique<Thread>()).get();
+}
+
+void Process::keep_translations(const std::string& folder) {
+  if (folder.empty()) return;
+  std::vector<uint64_t> files;
+  map.for_each([&](const Region& r) {
+    if (r.content) files.insert(files.end(), {r.start, r.end, r.offset, r.content.high, r.content.low});
+  });
+  engine_.keep_translations(folder, XXH3_64bits(files.data(), files.size() * sizeof files[0]));
 }
 
 Thread* Process::thread(int name) {
@@ -111,6 +124,8 @@ Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int 
   save(*fresh, signals);
   fresh->name = next_name_++;
   fresh->tid = tid;
+  fresh->filters = current_->filters;
+  fresh->strict = current_->strict;
   fresh->gpr[RAX] = 0;
   if (stack) fresh->gpr[RSP] = stack;
   if (flags & kSetTls) fresh->fs_base = tls;
@@ -540,6 +555,11 @@ bool Process::push_handler(int signo, const siginfo_t& info, const TrapInfo& tra
                               [this](uint64_t a, uint64_t n) { return writable(a, n); });
   if (ok && (action.flags & kResetHand)) actions[signo].handler = 0;
   return ok;
+}
+
+bool Process::push_frame(const KernelSigaction& action, int signo, const siginfo_t& info) {
+  return push_signal_frame(context(), signals, action, signo, info, TrapInfo{}, visible_state(),
+                           [this](uint64_t a, uint64_t n) { return writable(a, n); });
 }
 
 uint32_t Process::memory_checksum() const {

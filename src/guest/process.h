@@ -22,6 +22,9 @@ class Process {
   explicit Process(const EngineOptions& options);
 
   engine::Engine& engine() { return engine_; }
+  const engine::Engine& engine() const { return engine_; }
+  // Translations outlive the process in this folder (empty: they do not). When the program is loaded.
+  void keep_translations(const std::string& folder);
   MemoryMap map;
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
@@ -29,6 +32,7 @@ class Process {
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }
+  const Thread& current() const { return *current_; }
   Thread* thread(int name);  // null: ended or never was
   const std::map<int, std::unique_ptr<Thread>>& threads() const { return threads_; }
   // clone(CLONE_THREAD) by the current thread: the new one starts behind the call, with 0 as its result.
@@ -82,6 +86,9 @@ class Process {
 
   // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
   bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
+
+  // Only the frame, for an action that is not in `actions`.
+  bool push_frame(const KernelSigaction& action, int signo, const siginfo_t& info);
 
   // CRC-32C over all writable private guest memory that is present, for deep checks.
   uint32_t memory_checksum() const;

@@ -179,6 +179,7 @@ std::string print_argument(const SyscallView& call, const ArgSpec& spec, int ind
     case Arg::InOut:
     case Arg::Pollfds:
     case Arg::SockLen:
+    case Arg::Regset:
     case Arg::IfConf:
       return print_buffer(call, spec, index, limit);
     case Arg::IovIn:

@@ -157,7 +157,7 @@ inline constexpr Row kClassicRows[] = {
     plain(SYS_sysinfo, "sysinfo", {out("info", 112, Shape::Sysinfo)}),
     plain(SYS_times, "times", {out("buf", 32, Shape::Tms)}),
     special(SYS_ptrace, "ptrace",
-            {one("request", Names::PtraceRequest), pid("pid"), address("addr"), varies("data")}),
+            {one("request", Names::PtraceRequest), pid("pid"), varies("addr"), varies("data")}),
     plain(SYS_getuid, "getuid", {}),
     plain(SYS_syslog, "syslog", {one("type", Names::SyslogAction), out("buf", result_up_to(2)), num("len")},
           kMayBlock),

@@ -190,6 +190,14 @@ ArgSpec arch_prctl_arg(uint64_t code) {
   }
 }
 
+ArgSpec ptrace_addr(uint64_t request, uint64_t data) {
+  switch (request & 0xffffffff) {
+    case 30: return data == 0x1003 || data == 0x1004 ? out("addr", 8, Shape::Hex) : address("addr");  // ARCH_GET_*
+    case 0x4209: return in("args", 16);                          // PEEKSIGINFO
+    default: return address("addr");
+  }
+}
+
 ArgSpec ptrace_data(uint64_t request) {
   switch (request & 0xffffffff) {
     case 1: case 2: case 3: return out("data", 8, Shape::Hex);   // PEEK*: unlike libc's function
@@ -200,10 +208,16 @@ ArgSpec ptrace_data(uint64_t request) {
     case 0x4201: return out("data", 8, Shape::Long);             // GETEVENTMSG
     case 0x4202: return out("data", 128, Shape::Siginfo);        // GETSIGINFO
     case 0x4203: return in("data", 128, Shape::Siginfo);
-    case 0x4204: return unknown_arg("data");                     // GETREGSET: an iovec, length written too
+    case 25: return out("data", 16);                             // GET_THREAD_AREA
+    case 26: return in("data", 16);                              // SET_THREAD_AREA
+    case 0x4204: return {"data", Arg::Regset, Len::Fixed, 16};   // GETREGSET
+    case 0x4209: return out("data", result_items(128));          // PEEKSIGINFO
+    case 0x420c: return out("data", result_items(8));            // SECCOMP_GET_FILTER
+    case 0x420d: return out("data", result_up_to(2));            // SECCOMP_GET_METADATA
     case 0x420a: return out("data", by_arg(2), Shape::Sigset);   // GETSIGMASK
     case 0x420b: return in("data", by_arg(2), Shape::Sigset);
-    case 0x420e: case 0x420f: case 0x4210: return out("data", result_up_to(2));  // GET_SYSCALL_INFO, …
+    case 0x420e: case 0x420f: return out("data", result_up_to(2));  // GET_SYSCALL_INFO, GET_RSEQ_…
+    case 0x4211: return out("data", by_arg(2));                 // GET_SYSCALL_USER_DISPATCH_CONFIG
     default: return address("data");
   }
 }
@@ -354,7 +368,7 @@ ArgSpec arg_spec(uint64_t nr, const uint64_t args[6], int index) {
     case SYS_quotactl: return quotactl_arg(args[0]);
     case SYS_quotactl_fd: return quotactl_arg(args[1]);
     case SYS_keyctl: return keyctl_arg(args[0], index);
-    case SYS_ptrace: return ptrace_data(args[0]);
+    case SYS_ptrace: return index == 2 ? ptrace_addr(args[0], args[3]) : ptrace_data(args[0]);
     case SYS_seccomp: return seccomp_arg(args[0]);
     case SYS_fsconfig: return fsconfig_value(args[1]);
     case SYS_sysfs:  // 1: name to index; 2: index to name; 3: how many

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/context.h"
+#include "guest/seccomp.h"
 #include "guest/signal_frame.h"
 
 namespace backstep::guest {
@@ -16,6 +17,9 @@ struct Thread {
   bool in_call = false;
   uint64_t clear_child_tid = 0;  // CLONE_CHILD_CLEARTID, set_tid_address: zeroed and woken when it ends
   uint64_t robust_list = 0;
+  // What it may not call (recording only: a replay has the answers in its log). `strict`: nearly nothing.
+  SeccompFilters filters;
+  bool strict = false;
 
   // Valid while another thread has the turn.
   uint64_t gpr[16] = {};

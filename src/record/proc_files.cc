@@ -70,6 +70,11 @@ std::string status(const Process& process) {
     if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", process.signals.mask);
     if (name == "SigIgn") line = fmt::format("SigIgn:\t{:016x}", signals.ignored);
     if (name == "SigCgt") line = fmt::format("SigCgt:\t{:016x}", signals.caught);
+    // A container's own filters, which are there anyway, count too.
+    const size_t filters = count(process.current().filters);
+    if (name == "Seccomp" && filters) line = "Seccomp:\t2";
+    if (name == "Seccomp_filters")
+      line = fmt::format("Seccomp_filters:\t{}", filters + std::strtoul(line.c_str() + 16, nullptr, 10));
     text += line + "\n";
   }
   return text;

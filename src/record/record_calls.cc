@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -126,6 +127,9 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
         for_each_iovec(args[i], args[spec.n], capacity << 10, prepare);
       } else if (spec.kind == Arg::MsgOut) {
         for_each_message_part(args[i], 1 << 30, prepare);
+      } else if (spec.kind == Arg::Regset) {
+        for_each_iovec(args[i], 1, capacity, prepare);
+        prepare(args[i], 16);
       } else {
         prepare(args[i], capacity);
       }
@@ -316,11 +320,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_setrlimit:
       return do_rlimit(row, nr, args);
     case SYS_ptrace:
-      note_once("ptrace was answered with EPERM");
-      return logged(-EPERM);
+      return do_ptrace(row, args);
     case SYS_seccomp:
-      note_once("seccomp filters were refused with EINVAL");
-      return logged(-EINVAL);
+      return logged(do_seccomp(args[0], args[1], args[2], row, args), true);
     case SYS_shmat:
       return do_shmat(args);
     case SYS_shmdt:
@@ -476,6 +478,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         Region snapshot = r;
         snapshot.flags &= ~MAP_SHARED;
         snapshot.flags |= MAP_PRIVATE;
+        snapshot.content = content_of(key);
         if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
       }
     } catch (const Error& e) {
@@ -704,8 +707,12 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
   int64_t result;
   switch (args[0]) {
     case PR_SET_SECCOMP:
-      note_once("seccomp filters were refused with EINVAL");
-      result = -EINVAL;
+      result = args[1] == SECCOMP_MODE_STRICT   ? do_seccomp(SECCOMP_SET_MODE_STRICT, 0, 0, row, args)
+               : args[1] == SECCOMP_MODE_FILTER ? add_filter(0, args[2])
+                                                : -EINVAL;
+      break;
+    case PR_GET_SECCOMP:
+      result = process_.current().filters ? SECCOMP_MODE_FILTER : execute(row, SYS_prctl, args);
       break;
     case PR_SET_MM:
       result = -EPERM;

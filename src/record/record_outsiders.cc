@@ -374,7 +374,7 @@ std::optional<engine::Stop> Recorder::step_alone() {
 // --- finding outsiders ---
 
 // Takes part in this recording: has its counter of processes mapped.
-bool Recorder::is_recorded(int pid) const {
+bool Recorder::takes_part(int pid) const {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   const std::string counter = recording_.dir() + "/tree";
   for (std::string line; std::getline(maps, line);)
@@ -406,7 +406,7 @@ bool Recorder::outsider_has(uint64_t dev, uint64_t inode) const {
       for (std::string line; std::getline(maps, line);)
         has |= line.find(mapped) != std::string::npos && line.find("s ") < 40 && line.find('w') < 40;
     }
-    if (has && !is_recorded(pid)) return true;
+    if (has && !takes_part(pid)) return true;
   }
   return false;
 }
@@ -468,6 +468,21 @@ void Recorder::let_outsiders_in(SharedObject& object) {
   if (!object.has_view()) open_object(object);
 }
 
+// This process goes on natively, with the memory that it has mapped: an outsider for those it shared it with.
+void Recorder::become_outsider() {
+  for (auto& [key, object] : objects_) {
+    object->set_open();
+    if (!object->has_view()) continue;
+    // The view makes room for the real memory: an old size of 0 makes a second mapping of what is shared.
+    for (const Window& w : windows(*object))
+      if (mremap(object->real(w.offset / kPage), 0, w.end - w.start, MREMAP_MAYMOVE | MREMAP_FIXED,
+                 w.start) == MAP_FAILED)
+        throw Error("cannot map shared memory again: " + errno_text(errno));
+  }
+  leave_shared();
+  for (auto& [key, object] : objects_) SharedControl::open_to_writer(control_path(key.first, key.second));
+}
+
 // A descriptor goes to a process that is not recorded: what it is of, if we have it mapped, is not ours alone
 // any more.
 void Recorder::hand_out(int fd) {
@@ -495,7 +510,7 @@ void Recorder::hand_out_sent(int socket, uint64_t message) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
-      (peer.pid == getpid() || is_recorded(peer.pid)))
+      (peer.pid == getpid() || takes_part(peer.pid)))
     return;
   std::vector<char> control(std::min<uint64_t>(head.control_length, 4096));
   if (!bs_guarded_copy(control.data(), reinterpret_cast<const void*>(head.control), control.size())) return;

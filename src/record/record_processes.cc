@@ -15,6 +15,7 @@
 #include <fnmatch.h>
 #include <linux/sched.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -139,7 +140,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   end_threads();
   log_.abandon(shares_files);
   shares_files_ |= shares_files;
-  leader_ = false;
+  leader_ = traced_ = false;
   HotState& s = bs_record;
   s.our_fds[0] = -1;
   s.pending_count = 0;
@@ -186,6 +187,7 @@ struct Recorder::VforkState {
   std::vector<siginfo_t> signals;
   Thread* parent;
   int stderr_fd;
+  bool traced;
   bool nested;  // the parent is itself a child of vfork
 };
 
@@ -225,6 +227,8 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   before->threads = s.threads;
   before->parent = &process_.current();
   before->stderr_fd = stderr_;
+  before->traced = traced_;
+  traced_ = false;
   before->signals.swap(turns_.current().signals);
   s.pending_count = 0;
   s.threads = false;
@@ -258,6 +262,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   s.fatal_mask = before->fatal_mask;
   s.threads = before->threads;
   stderr_ = before->stderr_fd;
+  traced_ = before->traced;
   process_.turn_to(*before->parent);
   process_.end_thread(child);
   before->parent->in_call = false;
@@ -350,8 +355,9 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   auto in_sight = [](const std::string& file) {
     return faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0;
   };
-  const bool follow = !detached_ && log_.active() && follows(*path) && in_sight(recording_.dir()) &&
-                      in_sight("/proc/self/exe");
+  const bool traced = vfork_ && traced_;
+  const bool follow = !traced && !detached_ && log_.active() && follows(*path) &&
+                      in_sight(recording_.dir()) && in_sight("/proc/self/exe");
   std::vector<std::string> environment = next.env;
   int message = -1;
   std::string program = *path;
@@ -365,6 +371,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (int signo = 1; signo <= kSignals; signo++)
       if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
     next.blocked = process_.signals.mask;
+    next.filters = save_filters(process_.current().filters);
     next.stderr_fd = stderr_;
     for (uint64_t fd = 0; fd < kTrackedFds; fd++)
       if (uint8_t kind = bs_record.fd_kind[fd] & 3;
@@ -407,11 +414,15 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     // The logs of most forked children end here at once, and say so themselves.
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
-  if (!vfork_)
+  if (!vfork_) {
     for (auto& [key, object] : objects_) object->leave();
+    process_.engine().save_translations();
+  }
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
+  if (traced) ptrace(PTRACE_TRACEME, 0, 0, 0);
+  if (!follow) hand_to_kernel(process_.current().filters);
   const long result =
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
@@ -444,6 +455,7 @@ void run_unrecorded(Succession& s, const std::string& why) {
     if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
   auto argv = pointers(s.options.command), envp = pointers(s.env);
+  hand_to_kernel(load_filters(s.filters));
   ::execve(s.path.c_str(), argv.data(), envp.data());
   _exit(126);
 }

@@ -93,6 +93,8 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
   for (auto [fd, kind] : before.fd_kinds)
     if (fd < kTrackedFds) bs_record.fd_kind[fd] = static_cast<uint8_t>(kind);
   started_ns_ = 0;
+  process_.current().filters = load_filters(before.filters);
+  bs_record.filtered = !before.filters.empty();
 }
 
 Recorder::~Recorder() = default;
@@ -111,7 +113,7 @@ void Recorder::prepare(CpuLevel level) {
   s.our_fds[0] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
-  engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot};
+  engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot, nullptr};
   manifest_.cpu.level = cpu_level_name(level);
   manifest_.cpu.shown = shown_features(level);
   manifest_.cpu.shown["xcr0"] = process_.xcr0;
@@ -142,6 +144,7 @@ void Recorder::load() {
   prctl(PR_SET_NAME, name.c_str());
   save_manifest();
 
+  process_.keep_translations(options_.engine.translations);
   Context& ctx = context();
   std::memset(ctx.gpr, 0, sizeof ctx.gpr);
   ctx.gpr[RSP] = start_.rsp;
@@ -173,7 +176,9 @@ void Recorder::load() {
 void Recorder::map(const Region& region, int fd) {
   std::string key = fd >= 0 ? keep(fd) : "";
   Fd copy(key.empty() ? -1 : store_.open(key));
-  if (long err = process_.map_region(region, copy.get()))
+  Region r = region;
+  r.content = content_of(key);
+  if (long err = process_.map_region(r, copy.get()))
     throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name,
                             region.start, errno_text(static_cast<int>(-err))));
   log_map(region, key);
@@ -263,6 +268,7 @@ void Recorder::on_syscall() {
   uint64_t args[6];
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
+  if (s.filtered && !s.executed && filtered_call(nr, args)) return;
   if (s.sharing && !s.executed) own_arguments(row, nr, args);
   if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
   if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1]);
@@ -352,6 +358,19 @@ void Recorder::on_host_op(const isa::Insn& insn) {
   }
 }
 
+void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
+  const Context& ctx = context();
+  log_.reserve(4096);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at = log.begin(EventKind::Signal, flags, static_cast<uint16_t>(info.si_signo));
+  at = log.put_place(at, ctx.tick, ctx.rip);
+  at = recording::put_u32(at, register_digest(ctx));
+  at = recording::put_varint(at, static_cast<uint64_t>(info.si_signo));
+  std::memcpy(at, &info, sizeof info);
+  log.commit(at + sizeof info);
+}
+
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
   if (process_.alias_write(fault)) return;
@@ -370,16 +389,7 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
   siginfo_t info = fault_siginfo(fault);
-  log_.reserve(4096);
-  recording::Appender& log = log_.appender();
-  if (log.chunk) {
-    uint8_t* at = log.begin(EventKind::Signal, 0, static_cast<uint16_t>(fault.signo));
-    at = log.put_place(at, ctx.tick, ctx.rip);
-    at = recording::put_u32(at, register_digest(ctx));
-    at = recording::put_varint(at, static_cast<uint64_t>(fault.signo));
-    std::memcpy(at, &info, sizeof info);
-    log.commit(at + sizeof info);
-  }
+  log_signal(info, 0);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
   set_real_mask();
 }
@@ -430,16 +440,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
       case Fate::Handle:
         break;
     }
-    log_.reserve(4096);
-    recording::Appender& log = log_.appender();
-    if (log.chunk) {
-      uint8_t* at = log.begin(EventKind::Signal, recording::kAsynchronous, static_cast<uint16_t>(signo));
-      at = log.put_place(at, ctx.tick, ctx.rip);
-      at = recording::put_u32(at, register_digest(ctx));
-      at = recording::put_varint(at, static_cast<uint64_t>(signo));
-      std::memcpy(at, &info, sizeof info);
-      log.commit(at + sizeof info);
-    }
+    log_signal(info, recording::kAsynchronous);
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;
     if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);
@@ -518,6 +519,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  if (options_.engine.statistics) say(process_.engine().statistics());
   if (leader_) SharedControl::clean(recording_.dir());
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
@@ -541,7 +543,10 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
     vfork_end_ = VforkEnd{0, pc};
   } else {
     leave_shared();
-    if (!detached_) close_recording(kind, status, pc);
+    if (!detached_) {
+      close_recording(kind, status, pc);
+      process_.engine().save_translations();
+    }
   }
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
@@ -554,8 +559,11 @@ void Recorder::die(int signo, Address pc, bool asynchronous) {
     vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
   } else {
     leave_shared();
+    if (!detached_) {
+      close_recording(EndKind::Signal, signo, pc, asynchronous);
+      process_.engine().save_translations();
+    }
   }
-  if (!vfork_ && !detached_) close_recording(EndKind::Signal, signo, pc, asynchronous);
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

@@ -54,6 +54,7 @@ class Recorder final : public guest::Placer {
   void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
   std::optional<siginfo_t> next_signal();
+  void log_signal(const siginfo_t& info, uint8_t flags);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
@@ -104,6 +105,19 @@ class Recorder final : public guest::Placer {
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
+
+  // record_seccomp.cc
+  bool filtered_call(uint64_t nr, const uint64_t args[6]);
+  void deny(uint64_t nr, const uint64_t args[6], int64_t result);
+  void trap(int nr, int detail);
+  int64_t do_seccomp(uint64_t operation, uint64_t flags, uint64_t address, const guest::Syscall& row,
+                     const uint64_t args[6]);
+  int64_t add_filter(uint64_t flags, uint64_t address);
+
+  // record_ptrace.cc
+  int64_t do_ptrace(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_traceme(const guest::Syscall& row, const uint64_t args[6]);
+  [[noreturn]] void go_native();
 
   // record_processes.cc
   struct VforkState;
@@ -171,11 +185,12 @@ class Recorder final : public guest::Placer {
   void open_range(SharedObject& object, const guest::Region& r, uint64_t addr, uint64_t end);
   bool access_open(const engine::FaultInfo& fault);
   std::optional<engine::Stop> step_alone();
-  bool is_recorded(int pid) const;
+  bool takes_part(int pid) const;
   bool outsider_has(uint64_t dev, uint64_t inode) const;
   void watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
   void let_outsiders_in(SharedObject& object);
+  void become_outsider();
   void hand_out(int fd);
   void hand_out_inherited();
   void hand_out_sent(int socket, uint64_t message);
@@ -230,6 +245,7 @@ class Recorder final : public guest::Placer {
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
+  bool traced_ = false;  // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want

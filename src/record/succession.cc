@@ -28,6 +28,8 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.options.engine.max_block);
   number(s.options.engine.counter);
   number(s.options.engine.check_ticks);
+  text(s.options.engine.translations);
+  number(s.options.engine.statistics);
   text(s.library);
   text(s.recording);
   number(s.origin.process);
@@ -43,6 +45,7 @@ void walk(Succession& s, Text text, Number number, List list) {
   list(s.env);
   number(s.ignored);
   number(s.blocked);
+  list(s.filters);
   number(s.stderr_fd);
   std::vector<std::string> kinds;
   for (auto [fd, kind] : s.fd_kinds) kinds.push_back(std::to_string(fd) + " " + std::to_string(kind));

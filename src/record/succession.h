@@ -26,6 +26,7 @@ struct Succession {
   std::string name;                   // of the process, as the kernel names it
   std::vector<std::string> env;       // the guest's
   uint64_t ignored = 0, blocked = 0;  // signals, bit n-1
+  std::vector<std::string> filters;   // of system calls (guest/seccomp.h)
   int stderr_fd = -1;                 // where our own words go
   std::vector<std::pair<uint64_t, uint64_t>> fd_kinds;  // descriptors that are the first stdout or stderr
 

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
 
 namespace backstep::recording {
 namespace {
@@ -50,6 +51,10 @@ uint64_t number_of(const std::string& name, const std::string& program) {
   const char* last = name.data() + name.size();
   auto [end, err] = std::from_chars(first, last, n);
   return err == std::errc() && end == last ? n : 0;
+}
+
+std::string key_line(const std::string& key) {
+  return fmt::format("{} {:08x}", key, hot::crc32c(0, key.data(), key.size()));
 }
 
 int64_t made_at(const fs::path& dir) {
@@ -95,13 +100,22 @@ std::set<std::string> Recording::keys() const {
   std::set<std::string> keys;
   std::ifstream in(keys_path());
   for (std::string line; std::getline(in, line);)
-    if (is_key(line)) keys.insert(line);
+    if (std::string key = line.substr(0, line.find(' ')); is_key(key) && line == key_line(key))
+      keys.insert(key);
   return keys;
+}
+
+std::optional<uint64_t> Recording::damaged_key() const {
+  std::ifstream in(keys_path());
+  uint64_t number = 1;
+  for (std::string line; std::getline(in, line); number++)
+    if (in.eof() || line != key_line(line.substr(0, line.find(' ')))) return number;
+  return std::nullopt;
 }
 
 void Recording::add_key(const std::string& key) const {
   Fd fd(open(keys_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  std::string line = key + "\n";
+  const std::string line = key_line(key) + "\n";
   if (!fd || write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     throw Error(fmt::format("cannot write {}: {}", keys_path(), errno_text(errno)));
 }
@@ -238,10 +252,15 @@ uint64_t Library::collect_garbage(std::chrono::seconds grace) const {
   }
   // Folders without a manifest count too: their recorder may have just begun.
   std::set<std::string> used;
-  auto use = [&](const fs::path& dir) { used.merge(Recording(dir).keys()); };
+  bool known = true;
+  auto use = [&](const fs::path& dir) {
+    used.merge(Recording(dir).keys());
+    known = known && !Recording(dir).damaged_key();
+  };
   for (const auto& entry : fs::directory_iterator(dir_, ec)) use(entry.path());
   for (const auto& entry : fs::directory_iterator(dir_ + "/elsewhere", ec)) use(entry.path());
-  return store().collect_garbage(used, grace);
+  // With a damaged list nobody knows what its recording needs.
+  return known ? store().collect_garbage(used, grace) : 0;
 }
 
 std::string Library::contents_path(const Recording& recording, const std::string& key) const {
@@ -265,6 +284,10 @@ int Library::open_contents(const Recording& recording, const std::string& key) c
 uint64_t Library::pack(const Recording& recording) const {
   Store packed(recording.files_path());
   uint64_t before = recording.size();
+  if (auto line = recording.damaged_key())
+    throw Error(fmt::format("{} is damaged in line {}: not all that the recording needs is known",
+                            recording.keys_path(), *line),
+                kExitDivergence);
   for (const auto& key : recording.keys()) {
     if (packed.has(key)) continue;
     Fd fd(open_contents(recording, key));

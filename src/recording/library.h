@@ -8,6 +8,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ namespace backstep::recording {
 //   process-1.log     the log of each process (recording/format.h)
 //   process-2.json    manifests of the processes after the first (if they ended, or execve made them)
 //   tree              the counter of processes (recording/tree.h)
-//   store-keys        keys of the file contents that it needs, one per line
+//   store-keys        keys of the file contents that it needs, one per line, with a checksum each
 //   files/            those contents themselves, after `pack`: laid out like a store
 class Recording {
  public:
@@ -47,6 +48,8 @@ class Recording {
   uint64_t size() const;
 
   std::set<std::string> keys() const;
+  // The first line of the list of keys that is damaged, if any.
+  std::optional<uint64_t> damaged_key() const;
   // Writes a key down, so that garbage collection spares its contents. Call it once per key.
   void add_key(const std::string& key) const;
 

@@ -99,15 +99,16 @@ std::optional<Chunk> LogFile::next() {
       last_kind = static_cast<EventKind>(event.kind);
       events_++;
     }
-    // A closed log (last event: End) is followed by zeroes up to the next page; one that was killed may have
-    // the beginnings of an event there.
+    // A closed log (last event: End) is followed by zeroes up to the next page, other chunks up to the next
+    // one; in the last one of a log that was killed the beginnings of an event may be there.
     bool closed = ended_ = last_kind == EventKind::End;
     uint64_t rest =
         std::min<uint64_t>(available, header.capacity - std::min<uint64_t>(header.capacity, sizeof header));
-    for (uint64_t i = at; closed && at == used && i < rest; i++)
+    const bool followed = available > rest;
+    for (uint64_t i = at; (closed || followed) && at == used && i < rest; i++)
       if (start[i] != 0) {
-        damage_ =
-            fmt::format("the log is damaged at byte {}, behind its last event", offset_ + sizeof header + i);
+        damage_ = fmt::format("the log is damaged at byte {}, behind the last event of chunk {}",
+                              offset_ + sizeof header + i, chunks_);
         break;
       }
     if (at < used) {

@@ -86,17 +86,19 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& event);
 
 class LogReader {
  public:
-  explicit LogReader(const std::string& path) : file_(path) {}
+  // `thread`: the one that the log begins with (tree.h: first_thread).
+  explicit LogReader(const std::string& path, int thread = 1) : file_(path), thread_(thread) {}
   bool next(Event& event);  // false at the end
   std::optional<std::string> damage() const { return damage_ ? damage_ : file_.damage(); }
   const LogFile& file() const { return file_; }
+  int thread_now() const { return thread_; }  // behind the last event
 
  private:
   LogFile file_;
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
   uint64_t number_ = 0;
-  int thread_ = 1;
+  int thread_;
   std::optional<std::string> damage_;
 };
 

@@ -186,6 +186,9 @@ bool LogWriter::reserve(uint64_t bytes) {
   if (!appender_.chunk) return false;
   if (appender_.has_room(bytes)) return true;
   Appender full = appender_;
+  // What is behind the events of a chunk that others follow is zero; an event may have been begun there.
+  for (uint8_t* at = full.p; at < reinterpret_cast<uint8_t*>(full.chunk) + full.chunk->capacity; at++)
+    if (*at) *at = 0;
   if (!open_chunk(bytes)) {
     appender_ = full;
     stop(stopped_);

@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
 #include "base/version.h"
 
 namespace backstep::recording {
@@ -111,6 +112,7 @@ Json to_json(const Manifest& m) {
   j["cpu"] = {
       {"vendor", m.cpu.vendor}, {"model", m.cpu.model}, {"level", m.cpu.level}, {"shown", m.cpu.shown}};
   j["start_ns"] = m.start_ns;
+  j["start_monotonic_ns"] = m.start_monotonic_ns;
   j["chaos"] = m.chaos ? Json(*m.chaos) : Json();
   j["end"] = m.end ? from_end(*m.end) : Json();
   j["notes"] = from_list(m.notes);
@@ -133,10 +135,18 @@ Manifest from_json(const Json& j) {
   m.cpu = {cpu.at("vendor").get<std::string>(), cpu.at("model").get<std::string>(),
            cpu.at("level").get<std::string>(), cpu.at("shown").get<std::map<std::string, uint64_t>>()};
   m.start_ns = j.at("start_ns").get<int64_t>();
+  m.start_monotonic_ns = j.value("start_monotonic_ns", int64_t{0});
   if (j.contains("chaos") && !j["chaos"].is_null()) m.chaos = j["chaos"].get<uint64_t>();
   if (!j.at("end").is_null()) m.end = to_end(j.at("end"));
   m.notes = to_list(j.at("notes"));
   return m;
+}
+
+// The last field: CRC-32C of the whole file, as if its digits were zeroes.
+constexpr std::string_view kCheckField = "\"check\": \"", kNoCheck = "00000000";
+
+std::string check_of(const std::string& text) {
+  return fmt::format("{:08x}", hot::crc32c(0, text.data(), text.size()));
 }
 
 std::string cpu_vendor() {
@@ -159,6 +169,15 @@ std::string cpu_model() {
 
 }  // namespace
 
+bool Manifest::is_intact(std::string text) {
+  size_t at = text.rfind(kCheckField);
+  if (at == std::string::npos || text.size() - at < kCheckField.size() + kNoCheck.size()) return false;
+  at += kCheckField.size();
+  const std::string check = text.substr(at, kNoCheck.size());
+  text.replace(at, kNoCheck.size(), kNoCheck);
+  return check == check_of(text);
+}
+
 Manifest Manifest::load(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
@@ -172,6 +191,8 @@ Manifest Manifest::load(const std::string& path) {
           fmt::format("{} has format version {}, made by backstep {}; this is backstep {}, which reads up to "
                       "version {}: use a newer backstep",
                       path, version, j.value("backstep", "?"), kVersion, kManifestVersion));
+    if (!is_intact(text.str()))
+      throw Error(fmt::format("{} is damaged: its checksum is wrong", path), kExitDivergence);
     return from_json(j);
   } catch (const Json::exception& e) {
     throw Error(fmt::format("{} is damaged or not a manifest: {}", path, e.what()), kExitDivergence);
@@ -181,7 +202,10 @@ Manifest Manifest::load(const std::string& path) {
 }
 
 void Manifest::save(const std::string& path, bool in_place) const {
-  std::string text = to_json(*this).dump(2) + "\n";
+  Json j = to_json(*this);
+  j["check"] = kNoCheck;
+  std::string text = j.dump(2) + "\n";
+  text.replace(text.rfind(kCheckField) + kCheckField.size(), kNoCheck.size(), check_of(text));
   std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", path, getpid());
   Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC) | O_CLOEXEC, 0600));
   bool good = static_cast<bool>(fd);
@@ -215,9 +239,13 @@ Manifest describe_start(const std::vector<std::string>& argv) {
   m.kernel = fmt::format("{} {}", name.sysname, name.release);
   m.cpu.vendor = cpu_vendor();
   m.cpu.model = cpu_model();
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  m.start_ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  auto now = [](clockid_t clock) {
+    timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+  };
+  m.start_ns = now(CLOCK_REALTIME);
+  m.start_monotonic_ns = now(CLOCK_MONOTONIC);
   return m;
 }
 

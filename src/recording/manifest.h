@@ -38,8 +38,9 @@ struct Manifest {
     friend bool operator==(const Cpu&, const Cpu&) = default;
   } cpu;
 
-  int64_t start_ns = 0;           // CLOCK_REALTIME
-  std::optional<uint64_t> chaos;  // seed, if recorded in chaos mode
+  int64_t start_ns = 0;            // CLOCK_REALTIME
+  int64_t start_monotonic_ns = 0;  // CLOCK_MONOTONIC at the same moment; 0: not known
+  std::optional<uint64_t> chaos;   // seed, if recorded in chaos mode
 
   // Missing: the recorder is still at work, or was killed.
   struct End {
@@ -58,6 +59,8 @@ struct Manifest {
 
   // Throws Error: missing, not JSON, incomplete, or of a newer version.
   static Manifest load(const std::string& path);
+  // Is the text of a manifest what was written? By its field `check`.
+  static bool is_intact(std::string text);
   // Replaces the file in one step: a reader sees the old or the new one. `in_place`: without that, for a
   // fraction of the cost (new files are what short processes pay for).
   void save(const std::string& path, bool in_place = false) const;

@@ -260,6 +260,11 @@ std::string Store::add(int fd) {
   if (fstat(fd, &before) != 0) fail("look at " + source_name(fd), errno);
   if (!S_ISREG(before.st_mode)) throw Error("cannot store " + source_name(fd) + ": it is not a regular file");
   if (is_racy(before)) return insert(fd);
+  // A library is mapped in four pieces, one after the other.
+  const int64_t now = now_seconds();
+  if (!last_.key.empty() && now - last_.added < kGrace.count() / 4 && same_identity(last_.file, before) &&
+      has(last_.key))
+    return last_.key;
 
   prepare();
   char key[kKeyLength + 1];
@@ -267,7 +272,10 @@ std::string Store::add(int fd) {
   if (n == static_cast<ssize_t>(kKeyLength)) {
     Locked lock(dir_, LOCK_SH);
     std::string known(key, kKeyLength);
-    if (take(known, before.st_size)) return known;
+    if (take(known, before.st_size)) {
+      last_ = {before, known, now};
+      return known;
+    }
   }
   std::string stored = insert(fd);
   if (fstat(fd, &after) == 0 && same_identity(before, after)) enter_index(before, stored);

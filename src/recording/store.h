@@ -48,6 +48,11 @@ class Store {
   void enter_index(const struct stat& st, const std::string& key);
   std::string temporary_path() const;
 
+  struct {
+    struct stat file {};
+    std::string key;
+    int64_t added = 0;
+  } last_;                 // the file that `add` found last
   std::string dir_;        // absolute: the program may change its working directory
   bool prepared_ = false;  // the folders are known to be there
 };

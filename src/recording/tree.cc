@@ -5,18 +5,34 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
 #include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
 #include "recording/log_reader.h"
 
 namespace backstep::recording {
 
+namespace {
+
+constexpr off_t kSize = 4096;
+
+// Number and checksum change in one step, whoever is killed when.
+uint64_t with_check(uint32_t number) {
+  return number | static_cast<uint64_t>(hot::crc32c(0, &number, sizeof number)) << 32;
+}
+
+}  // namespace
+
 Tree::Tree(const Recording& recording) {
-  constexpr off_t kSize = 4096;
-  const std::string path = recording.dir() + "/tree";
+  const std::string path = Tree::path(recording);
   Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   void* p = MAP_FAILED;
   // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
@@ -28,11 +44,42 @@ Tree::Tree(const Recording& recording) {
   if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path, errno_text(errno)));
   last_ = static_cast<uint64_t*>(p);
   uint64_t none = 0;
-  __atomic_compare_exchange_n(last_, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  __atomic_compare_exchange_n(last_, &none, with_check(1), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+namespace {
+
+uint64_t count(uint64_t* word) {
+  uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(word, &before, with_check(static_cast<uint32_t>(before) + 1), false,
+                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+  return static_cast<uint32_t>(before) + 1;
+}
+
+bool is_counter(const char* bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word == 0 || word == with_check(static_cast<uint32_t>(word));
+}
+
+}  // namespace
+
 uint64_t Tree::next_number() {
-  return __atomic_add_fetch(last_, 1, __ATOMIC_SEQ_CST);
+  return count(last_);
+}
+
+void Tree::count_shared_file() {
+  count(last_ + 1);
+}
+
+bool Tree::is_intact(const Recording& recording) {
+  std::ifstream in(path(recording), std::ios::binary);
+  if (!in) return true;  // a recorder that was killed at once
+  std::vector<char> bytes(kSize + 1);
+  in.read(bytes.data(), kSize + 1);
+  return in.gcount() == kSize && is_counter(bytes.data()) && is_counter(bytes.data() + 8) &&
+         std::all_of(bytes.begin() + 16, bytes.end(), [](char b) { return b == 0; });
 }
 
 std::vector<ProcessInfo> list_processes(const Recording& recording) {
@@ -65,18 +112,57 @@ std::vector<ProcessInfo> list_processes(const Recording& recording) {
   return list;
 }
 
-uint64_t find_process(const Recording& recording, uint64_t pid_or_number) {
+namespace {
+
+[[noreturn]] void no_process(const Recording& recording, const std::string& name) {
+  throw Error(
+      fmt::format("the recording {} has no process {}; 'backstep ps' lists them", recording.name(), name),
+      kExitUsage);
+}
+
+}  // namespace
+
+uint64_t find_process(const Recording& recording, uint64_t number) {
+  const auto all = recording.processes();
+  if (std::find(all.begin(), all.end(), number) == all.end())
+    no_process(recording, fmt::format("#{}", number));
+  return number;
+}
+
+uint64_t find_process(const Recording& recording, const std::string& name) {
+  constexpr std::string_view kNumber = "#", kLog = "process-", kPid = "pid:";
+  std::string_view digits = name;
+  auto strip = [&](std::string_view prefix) {
+    if (!digits.starts_with(prefix)) return false;
+    digits.remove_prefix(prefix.size());
+    return true;
+  };
+  const bool only_number = strip(kNumber) || strip(kLog), only_pid = !only_number && strip(kPid);
+  uint64_t value = 0;
+  auto [end, err] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (err != std::errc{} || end != digits.data() + digits.size())
+    throw Error(
+        fmt::format("'{}' names no process: give a pid (1234 or pid:1234) or a number that 'backstep ps' "
+                    "shows (#2 or process-2)",
+                    name),
+        kExitUsage);
+  if (only_number) return find_process(recording, value);
   uint64_t found = 0;
-  const auto all = list_processes(recording);
-  for (const ProcessInfo& info : all)
-    if (info.pid == pid_or_number) found = info.number;
-  for (const ProcessInfo& info : all)
-    if (!found && info.number == pid_or_number) found = info.number;
-  if (!found)
-    throw Error(fmt::format("the recording {} has no process {}; 'backstep ps' lists them", recording.name(),
-                            pid_or_number),
-                kExitUsage);
-  return found;
+  for (const ProcessInfo& info : list_processes(recording))
+    if (info.pid == value) found = info.number;
+  if (found) return found;
+  if (only_pid) no_process(recording, name);
+  return find_process(recording, value);
+}
+
+int first_thread(const Recording& recording, uint64_t number) {
+  const FileHeader header = LogFile(recording.log_path(number)).header();
+  if (static_cast<Birth>(header.birth) != Birth::Fork || header.parent >= number) return 1;
+  LogReader parent(recording.log_path(header.parent), first_thread(recording, header.parent));
+  Event event;
+  while (parent.next(event))
+    if (event.number >= header.parent_event) return event.thread;
+  return parent.thread_now();  // the parent was killed before it could log the fork
 }
 
 std::optional<Manifest::End> final_end(const Recording& recording,

@@ -16,13 +16,17 @@ class Tree {
   // Maps the counter of a recording, making it if need be; throws Error.
   explicit Tree(const Recording& recording);
   uint64_t next_number();
-  // How often a file was mapped shared and writable, in the whole tree.
+  uint64_t last_number() const { return static_cast<uint32_t>(__atomic_load_n(last_, __ATOMIC_SEQ_CST)); }
+
+  static std::string path(const Recording& recording) { return recording.dir() + "/tree"; }
+  static bool is_intact(const Recording& recording);
+
+  // How often a file was mapped shared, in the whole tree (with a checksum: 0 is none).
   const uint64_t& shared_files() const { return last_[1]; }
-  void count_shared_file() { __atomic_fetch_add(&last_[1], 1, __ATOMIC_SEQ_CST); }
-  uint64_t last_number() const { return __atomic_load_n(last_, __ATOMIC_SEQ_CST); }
+  void count_shared_file();
 
  private:
-  uint64_t* last_;
+  uint64_t* last_;  // low half: the number; high half: its CRC-32C
 };
 
 // One log, as its header and manifest tell.
@@ -37,9 +41,13 @@ struct ProcessInfo {
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);
 
-// The log that a user means with a pid (of several with that pid, the last one) or, if no process has it,
-// with a log's number. Throws Error.
-uint64_t find_process(const Recording& recording, uint64_t pid_or_number);
+// The log that a user means: `#N` or `process-N` is the log with that number, `pid:N` the last one of the
+// process with that pid, and a mere N the latter or, if no process has that pid, the former. Throws Error.
+uint64_t find_process(const Recording& recording, const std::string& name);
+// … and of that number, if there is one. Throws Error.
+uint64_t find_process(const Recording& recording, uint64_t number);
+// Which thread a log begins with: that which called fork.
+int first_thread(const Recording& recording, uint64_t number);
 
 // How the program that was recorded ended: if it became others by execve, the last of them.
 std::optional<Manifest::End> final_end(const Recording& recording, const std::optional<Manifest::End>& first);

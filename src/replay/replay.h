@@ -9,7 +9,7 @@ namespace backstep {
 
 struct ReplayOptions {
   std::string recording;              // resolved folder
-  uint64_t process = 0;               // pid or number of the process; 0: the first
+  uint64_t process = 0;               // number of its log; 0: the first
   bool autopilot = false;             // no debugger: to the end
   std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
   std::string last_write;             // gdb: start at the last change of this expression

@@ -105,7 +105,9 @@ bool replay_syscall_hot(Context& ctx) {
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   EventHeader header = header_at(s.p);
-  if (header.kind != static_cast<uint8_t>(EventKind::Syscall) || header.nr != nr) return false;
+  if (header.kind != static_cast<uint8_t>(EventKind::Syscall) || header.nr != nr ||
+      (header.flags & recording::kDenied))
+    return false;
   fetch_tick(ctx);
   const uint8_t* next = s.p + header.size;
   Cursor c{s.p + sizeof header, next - 2};

@@ -31,6 +31,12 @@ using recording::Event;
 using recording::EventHeader;
 using recording::EventKind;
 
+namespace {
+
+constexpr unsigned kOften = 200;  // some time for a flush of the cache, in signals
+
+}  // namespace
+
 void Replayer::start() {
   hold_signals_ = true;
   process_.engine().keep_jumps();
@@ -50,11 +56,19 @@ bool Replayer::at_goal() const {
 }
 
 void Replayer::install(Stops stops) {
-  for (const Breakpoint& b : stops_.breaks) engine::remove_break(b.pc);
+  for (const Breakpoint& b : stops_.breaks)
+    b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
   stops_ = {};
   watch_.set(stops.watches);
-  for (const Breakpoint& b : stops.breaks)
-    if (!engine::add_break(b.pc)) throw Error("there are too many breakpoints");
+  conditions_.resize(stops.breaks.size());
+  for (size_t i = 0; i < stops.breaks.size(); i++) {
+    const Breakpoint& b = stops.breaks[i];
+    conditions_[i] = {b.conditions.data(), b.conditions.size()};  // they stay where they are when moved
+    const bool added = b.conditions.empty()
+                           ? engine::add_break(b.pc)
+                           : engine::add_condition(b.pc, &conditions_[i], false_hits_[b.pc] >= kOften);
+    if (!added) throw Error("there are too many breakpoints");
+  }
   stops_ = std::move(stops);
 }
 
@@ -63,6 +77,9 @@ Halt Replayer::halt(Halt::Why why) {
   h.why = why;
   h.at = h.before = position();
   h.tid = id_of(process_.current());
+  // The usual first stop of a session: what was translated on the way there is kept for the next one. (Code
+  // of a diversion may not be what the files say.)
+  if ((why == Halt::Ended || why == Halt::Fault) && !diverted_) save_translations();
   return h;
 }
 
@@ -73,6 +90,8 @@ bool Replayer::meets_breakpoint() {
     if (b.conditions.empty()) return true;
     for (const auto& condition : b.conditions)
       if (holds(condition, process_)) return true;
+    // What is met in vain so often is to be asked in translated code from now on.
+    if (++false_hits_[b.pc] >= kOften) engine::inline_break(b.pc);
   }
   return false;
 }
@@ -361,92 +380,6 @@ void Replayer::divert() {
   resume_call_ = false;
   goal_.reset();
   bs_replay.p = bs_replay.end = nullptr;  // the hot handlers find no events and leave all to us
-}
-
-// A function that the user calls from the debugger may allocate and print; the world outside it may not
-// touch.
-void Replayer::diverted_syscall() {
-  Context& ctx = context();
-  const uint64_t nr = ctx.gpr[RAX];
-  uint64_t args[6];
-  guest::syscall_args(ctx, args);
-  int64_t result = -ENOSYS;
-  switch (nr) {
-    case SYS_write: {
-      result = -EBADF;
-      if (args[0] != 1 && args[0] != 2) break;
-      std::vector<char> text(std::min<uint64_t>(args[2], 1 << 16));
-      result = -EFAULT;
-      if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(args[1]), text.size())) break;
-      result = ::write(1, text.data(), text.size());
-      break;
-    }
-    case SYS_mmap: {
-      result = -ENODEV;
-      constexpr uint64_t kNeeded = MAP_ANONYMOUS | MAP_PRIVATE;
-      if ((args[3] & kNeeded) != kNeeded || (args[3] & MAP_FIXED)) break;
-      uint64_t size = (args[1] + layout::kPage - 1) & ~(layout::kPage - 1);
-      auto place = process_.map.find_free(size, 0, guest::Zone::Data);
-      result = -ENOMEM;
-      if (!place || size == 0) break;
-      guest::Region r{
-          *place, *place + size, static_cast<int>(args[2] & 7), static_cast<int>(kNeeded), 0, "", 0, 0};
-      result = process_.map_region(r, -1, MAP_NORESERVE);
-      if (result == 0) result = static_cast<int64_t>(*place);
-      break;
-    }
-    case SYS_munmap:
-      result = process_.sys_munmap(args[0], args[1]);
-      break;
-    case SYS_mprotect:
-      result = process_.sys_mprotect(args[0], args[1], args[2]);
-      break;
-    case SYS_brk:
-      result = process_.sys_brk(args[0]);
-      break;
-    case SYS_madvise:
-      result = process_.sys_madvise(args[0], args[1], args[2]);
-      break;
-    case SYS_rt_sigprocmask:
-      result = process_.sys_rt_sigprocmask(args);
-      break;
-    case SYS_rt_sigaction:
-      result = process_.sys_rt_sigaction(args);
-      break;
-    case SYS_rt_sigreturn:
-      if (!process_.sys_rt_sigreturn()) diverted_signal_ = SIGSEGV;
-      return;
-    case SYS_futex:
-      result = (args[1] & 0x7f) == 1 ? 0 : -EAGAIN;  // nobody is there to be woken or waited for
-      break;
-    case SYS_gettid:
-      result = process_.current().tid;
-      break;
-    case SYS_getpid:
-      result = process_.thread(1) ? process_.thread(1)->tid : process_.current().tid;
-      break;
-    case SYS_exit:
-    case SYS_exit_group:
-      outcome_ = Outcome{};
-      return;
-    default:
-      break;
-  }
-  ctx.gpr[RAX] = static_cast<uint64_t>(result);
-}
-
-void Replayer::diverted_host_op(const isa::Insn& insn) {
-  Context& ctx = context();
-  engine::HostOp op = engine::host_op_of(insn);
-  if (op == engine::HostOp::None) {
-    if (auto fault = process_.emulate(insn)) diverted_signal_ = fault->signo;
-    return;
-  }
-  engine::HostValues values = engine::sample(op, ctx);
-  if (op == engine::HostOp::Cpuid)
-    guest::hide_features(guest::CpuLevel::Machine, static_cast<uint32_t>(ctx.gpr[RAX]),
-                         static_cast<uint32_t>(ctx.gpr[RCX]), values.value);
-  engine::apply(op, insn, values, ctx);
 }
 
 }  // namespace backstep::replayer

@@ -23,6 +23,7 @@
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
 #include "recording/tree.h"
+#include "replay/agent_expression.h"
 
 namespace backstep::replayer {
 
@@ -98,7 +99,7 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   }
   bs_replay.output = path_.empty();
   if (options.progress) bs_replay.size = log_->size();
-  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot};
+  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, condition_hot};
 }
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
@@ -245,6 +246,7 @@ void Replayer::prepare() {
           if (e.values[18] >> (signo - 1) & 1) process_.actions[signo].handler = 1;
         process_.signals.mask = e.values[19];
         process_.current().tid = static_cast<int>(e.values[20]);
+        process_.keep_translations(options_.engine.translations);
         return;
       }
       default:
@@ -261,6 +263,7 @@ void Replayer::prepare() {
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
+  if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
   int fd = -1;
   if (!e.key.empty()) {
@@ -410,10 +413,12 @@ void Replayer::on_syscall() {
              fmt::format("{}, registers with digest {:#x}", now, digest));
   apply_call(e, args);
   int64_t result = e.result;
-  if (syscall_row(nr).how == How::Special) result = special(nr, args, e.result);
+  const bool denied = e.flags & recording::kDenied;
+  if (syscall_row(nr).how == How::Special && !denied) result = special(nr, args, e.result);
   if (result != e.result) diverged(e, event_text(e), fmt::format("{} = {}", now, result));
   process_.current().in_call = false;
-  if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (nr != SYS_rt_sigreturn || denied) ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  if (denied) return after_call(0, 0);
   end_of_call(nr, args, result);
 }
 

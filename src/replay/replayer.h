@@ -12,6 +12,7 @@
 #include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
+#include "replay/agent_expression.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
 #include "replay/until.h"
@@ -36,6 +37,9 @@ class Replayer {
 
   // Replays to the end. Throws Error with kExitDivergence where replay and log differ.
   Outcome run();
+  // What it translated is kept for the next replay.
+  void save_translations() { process_.engine().save_translations(); }
+  std::string engine_statistics() const { return process_.engine().statistics(); }
 
   // --- step by step, for a debugger (replay_until.cc); instead of run() ---
   void start();  // to the first instruction
@@ -125,10 +129,17 @@ class Replayer {
   bool look_up();
   void with_memory_open(const std::function<void()>& work);
   void compare_watched(std::optional<WatchedMemory::Hit> touched);
+  // --- in a diversion (diverted_calls.cc) ---
   void diverted_syscall();
+  std::optional<int64_t> diverted_result(uint64_t nr, const uint64_t args[6]);
+  int64_t diverted_mmap(const uint64_t args[6]);
+  int64_t diverted_futex(const uint64_t args[6]);
+  int64_t give(uint64_t address, const void* data, size_t size);
   void diverted_host_op(const isa::Insn& insn);
 
   Stops stops_;
+  std::vector<HotCondition> conditions_;    // of stops_.breaks; the engine points here
+  std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
   std::optional<WatchedMemory::Hit> watch_hit_;  // in the last round …
   Position before_;                              // … which began here
@@ -141,6 +152,7 @@ class Replayer {
   bool diverted_ = false;
   uint64_t event_base_ = 0;  // events of the ancestors' logs
   int diverted_signal_ = 0;
+  std::set<uint64_t> refused_;  // calls that a diversion was told are not done
   unsigned rounds_ = 0;
   bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
 };

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -80,6 +82,8 @@ GdbServer::GdbServer(timeline::Timeline& timeline, const recording::Library& lib
       layout_(manifest_.cpu.shown.count("xcr0") ? manifest_.cpu.shown.at("xcr0") : 7),
       monitor_(timeline, recording) {
   pid_ = timeline.log().pid() ? timeline.log().pid() : state().tid;
+  files_.made_up = [this](const std::string& path) { return proc_file(path); };
+  files_.made_up_link = [this](const std::string& path) { return proc_link(path); };
   // The auxiliary vector stands behind the environment on the first stack; the program may overwrite it
   // later.
   Address at = timeline_.log().start_stack();
@@ -109,6 +113,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   watches_.clear();
   wanted_ = {};
   general_ = continue_ = 0;
+  about_child_ = false;
   multiprocess_ = swbreak_ = hwbreak_ = false;
   told_diverted_ = false;
   timeline_.end_diversion();
@@ -181,6 +186,13 @@ std::optional<int> GdbServer::parse_thread(std::string_view text) const {
   return id ? std::optional(static_cast<int>(*id)) : std::nullopt;
 }
 
+bool GdbServer::is_child(std::string_view thread) const {
+  if (!thread.starts_with('p')) return false;
+  thread.remove_prefix(1);
+  auto pid = take_hex(thread);
+  return pid && *pid != 0 && static_cast<int>(*pid) != pid_;
+}
+
 int GdbServer::general_thread() {
   for (const auto& t : state().threads)
     if (t.tid == general_) return general_;
@@ -230,6 +242,10 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       break;
     case Arrival::CallReturn:
       head += fmt::format("syscall_return:{:x};", arrival.nr);
+      break;
+    case Arrival::Fork:
+      head += fmt::format("fork:{};", multiprocess_ ? fmt::format("p{0:x}.{0:x}", arrival.pid)
+                                                    : fmt::format("{:x}", arrival.pid));
       break;
     case Arrival::Begin:
       head += "replaylog:begin;";
@@ -488,6 +504,16 @@ std::string GdbServer::transfer(std::string_view packet) {
   };
   if (takes("features:read:target.xml:")) return part_of(layout_.xml(), packet);
   if (takes("auxv:read::")) return part_of(std::string(auxv_.begin(), auxv_.end()), packet);
+  if (takes("libraries-svr4:read:")) {
+    packet.remove_prefix(std::min(packet.size(), packet.find(':') + 1));
+    return part_of(libraries_document(loaded_libraries(auxv_, guest_memory())), packet);
+  }
+  if (takes("memory-map:read::"))
+    // What is mapped changes with time, and gdb asks only once: all of it may be memory.
+    return part_of(
+        "<?xml version=\"1.0\"?>\n<memory-map>"
+        "<memory type=\"ram\" start=\"0x0\" length=\"0xffffffffffffffff\"/></memory-map>\n",
+        packet);
   if (takes("exec-file:read:")) {
     size_t colon = packet.find(':');
     return part_of(manifest_.exe, packet.substr(colon + 1));
@@ -525,10 +551,13 @@ std::string GdbServer::query(std::string_view packet) {
     multiprocess_ = packet.find("multiprocess+") != std::string_view::npos;
     swbreak_ = packet.find("swbreak+") != std::string_view::npos;
     hwbreak_ = packet.find("hwbreak+") != std::string_view::npos;
+    wanted_.forks = multiprocess_ && packet.find("fork-events+") != std::string_view::npos;
     return "PacketSize=1f000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;multiprocess+;"
            "swbreak+;hwbreak+;ConditionalBreakpoints+;QPassSignals+;QCatchSyscalls+;qXfer:features:read+;"
            "qXfer:auxv:read+;qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+;"
-           "qXfer:siginfo:write+;error-message+";
+           "qXfer:siginfo:write+;qXfer:libraries-svr4:read+;qXfer:memory-map:read+;qGetTLSAddr+;"
+           "fork-events+;"
+           "error-message+";
   }
   if (takes("qXfer:")) return transfer(packet);
   if (takes("qRcmd,")) return rcmd(packet);
@@ -567,7 +596,80 @@ std::string GdbServer::query(std::string_view packet) {
     return "OK";
   }
   if (packet == "QStartNoAckMode") return "OK";
+  if (takes("qGetTLSAddr:")) return thread_local_variable(packet);
+  if (takes("qMemoryRegionInfo:")) return region_info(packet);
   return "";
+}
+
+ReadGuest GdbServer::guest_memory() {
+  return [this](Address at, uint64_t n) { return timeline_.present().read(at, n); };
+}
+
+std::string GdbServer::thread_local_variable(std::string_view packet) {
+  size_t comma = packet.find(',');
+  if (comma == std::string_view::npos) return "E01";
+  auto tid = parse_thread(packet.substr(0, comma));
+  packet.remove_prefix(comma + 1);
+  auto offset = take_hex(packet);
+  if (!tid || !offset || !packet.starts_with(',')) return "E01";
+  packet.remove_prefix(1);
+  auto link_map = take_hex(packet);
+  if (!link_map) return "E01";
+  if (!link_map_layout_) {
+    link_map_layout_.emplace();
+    for (const auto& file : timeline_.log().files()) {
+      const std::string name = file.path.substr(file.path.rfind('/') + 1);
+      if (!name.starts_with("libc.so") && !name.starts_with("libc-") && !name.starts_with("libpthread"))
+        continue;
+      if ((*link_map_layout_ = link_map_layout(files_.stored(file.path)))) break;
+    }
+  }
+  auto address = thread_local_address(registers_of(*tid > 0 ? *tid : state().tid).fs_base, *link_map, *offset,
+                                      *link_map_layout_, guest_memory());
+  if (address) return fmt::format("{:x}", *address);
+  return error_text("this thread has not got this thread-local variable at this moment");
+}
+
+// lldb asks this way what is mapped.
+std::string GdbServer::region_info(std::string_view packet) {
+  auto address = take_hex(packet);
+  if (!address) return "E01";
+  Address before = 0;
+  std::istringstream maps(timeline_.present().maps());
+  for (std::string line; std::getline(maps, line);) {
+    char permissions[5] = "";
+    unsigned long start = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) != 3) continue;
+    if (*address < start) return fmt::format("start:{:x};size:{:x};", before, start - before);
+    before = end;
+    if (*address >= end) continue;
+    std::string shown;
+    for (char c : {'r', 'w', 'x'})
+      if (std::strchr(permissions, c)) shown += c;
+    return fmt::format("start:{:x};size:{:x};permissions:{};", start, end - start, shown);
+  }
+  return fmt::format("start:{:x};size:{:x};", before, ~before + 1);
+}
+
+// `info proc` and the like read /proc on the target: here it is the recorded process's.
+std::optional<std::string> GdbServer::proc_file(const std::string& path) {
+  const std::string folder = fmt::format("/proc/{}/", pid_);
+  if (!path.starts_with(folder)) return std::nullopt;
+  const std::string name = path.substr(folder.size());
+  if (name == "maps" || name.ends_with("/maps")) return timeline_.present().maps();
+  if (name == "cmdline") {
+    std::string text;
+    for (const std::string& word : manifest_.argv) text += word + '\0';
+    return text;
+  }
+  if (name == "auxv") return std::string(auxv_.begin(), auxv_.end());
+  return std::nullopt;
+}
+
+std::optional<std::string> GdbServer::proc_link(const std::string& path) {
+  if (path == fmt::format("/proc/{}/exe", pid_)) return manifest_.exe;
+  if (path == fmt::format("/proc/{}/cwd", pid_)) return manifest_.cwd;
+  return std::nullopt;
 }
 
 std::optional<std::string> GdbServer::answer(const std::string& packet) {
@@ -591,11 +693,13 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       return memory(p);
     case 'Z':
     case 'z':
-      return set_point(p);
+      return about_child_ ? "OK" : set_point(p);
     case 'H': {
       if (p.size() < 3) return "E01";
       auto tid = parse_thread(p.substr(2));
       if (!tid) return "E01";
+      // gdb takes leave of a forked child, which has a recording of its own: not our breakpoints are meant.
+      if (p[1] == 'g') about_child_ = is_child(p.substr(2));
       (p[1] == 'g' ? general_ : continue_) = *tid;
       return "OK";
     }
@@ -638,6 +742,11 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       }
       return "";
     case 'D':
+      if (p.starts_with("D;") && is_child("p" + packet.substr(2))) {
+        about_child_ = false;
+        return "OK";
+      }
+      return std::nullopt;
     case 'k':
       return std::nullopt;
     case '!':

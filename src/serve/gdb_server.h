@@ -7,6 +7,7 @@
 
 #include "recording/library.h"
 #include "serve/gdb_registers.h"
+#include "serve/loaded_libraries.h"
 #include "serve/monitor.h"
 #include "serve/packets.h"
 #include "serve/recorded_files.h"
@@ -41,9 +42,15 @@ class GdbServer {
   std::string rcmd(std::string_view hex);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
   void tell_diverted();
+  std::string thread_local_variable(std::string_view packet);  // qGetTLSAddr
+  std::string region_info(std::string_view packet);            // qMemoryRegionInfo
+  std::optional<std::string> proc_file(const std::string& path);
+  std::optional<std::string> proc_link(const std::string& path);
+  ReadGuest guest_memory();
 
   std::string thread_id(int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
+  bool is_child(std::string_view thread) const;                  // of another process than ours
   int general_thread();
   const timeline::WorkerState& state();  // of the present
   const timeline::Registers& registers_of(int tid);
@@ -58,10 +65,12 @@ class GdbServer {
   Monitor monitor_;
   PacketStream* stream_ = nullptr;
   std::vector<uint8_t> auxv_;
+  std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // looked for once
   int pid_ = 1;
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false;
   int general_ = 0, continue_ = 0;
+  bool about_child_ = false;  // the general process is a forked child that gdb is about to detach from
   std::optional<timeline::WorkerState> state_;
   std::map<int, timeline::Registers> registers_;
   std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks_;  // by type; with conditions

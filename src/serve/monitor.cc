@@ -6,12 +6,16 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "guest/syscall_table.h"
+#include "serve/times.h"
 
 namespace backstep::serve {
 
@@ -29,6 +33,10 @@ constexpr const char* kHelp =
     "  goto event N             the moment of event N of the log ('backstep dump' lists them)\n"
     "  goto start | end | N%    first and last moment; N percent of the run\n"
     "  goto output TEXT         where TEXT was written to stdout or stderr, from here on\n"
+    "  goto 14:03:22.5, +1.5s   a time of the day, or from the start of the recording on (+200ms, +2m)\n"
+    "  goto next KIND           the next signal, fork, exec, thread (start or end), turn, output, call "
+    "[NAME],\n"
+    "  goto previous KIND       quantum (all that is executed during one tick); or the one before\n"
     "  goto NAME                a bookmark\n"
     "  last ADDRESS [LENGTH]    back to the last change of these bytes (8 if not given)\n"
     "Places to come back to:\n"
@@ -74,6 +82,13 @@ std::string behind(const std::string& line, size_t n) {
   return rest;
 }
 
+std::optional<unsigned> number_of_call(const std::string& name) {
+  constexpr unsigned kNumbers = 600;
+  for (unsigned nr = 0; nr < kNumbers; nr++)
+    if (const char* row = guest::syscall_row(nr).name; row && name == row) return nr;
+  return std::nullopt;
+}
+
 std::string bookmarks_path(const recording::Recording& recording) {
   return recording.dir() + "/bookmarks.json";
 }
@@ -99,7 +114,7 @@ void save_bookmarks(const recording::Recording& recording, const Json& bookmarks
 }  // namespace
 
 std::string point_text(Tick tick, Address pc) {
-  return fmt::format("@{}:{:#x}", tick, pc);
+  return pc ? fmt::format("@{}:{:#x}", tick, pc) : fmt::format("@{}", tick);
 }
 
 std::optional<ControlPoint> parse_point(const std::string& text) {
@@ -171,13 +186,15 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   if (first == "output") {
     std::string text = behind(rest, 1);
     if (text.empty()) return {"goto output TEXT: which text?\n", {}};
-    auto moment = log.output(text, timeline_.now().event + 1);
-    if (!moment)
-      return {
-          "no output with this text from here on (of each write, the recording keeps the first 32 bytes "
-          "as text)\n",
-          {}};
-    return arrived(timeline_.go_to(moment->position()));
+    return go_to_output(text);
+  }
+  if ((first == "next" || first == "previous") && words.size() > 1)
+    return go_to_kind(first == "next", {words.begin() + 1, words.end()});
+  if (first.starts_with('+') || (first.find(':') != std::string::npos && !first.starts_with('@'))) {
+    auto ns = parse_time(first, clock().start_ns());
+    if (!ns)
+      return {"goto HH:MM[:SS[.FRACTION]], or +1.5s, +200ms, +2m from the start of the recording\n", {}};
+    return go_to_time(*ns);
   }
   if (first.ends_with('%')) {
     char* end = nullptr;
@@ -202,6 +219,91 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   return arrived(timeline_.go_to({point->tick, 0, point->pc}));
 }
 
+Monitor::Answer Monitor::go_to_output(const std::string& text) {
+  auto moment = timeline_.find_output(text, timeline_.now().event + 1);
+  if (moment) return arrived(timeline_.go_to(moment->position()));
+  return {timeline_.attention.stop_asked ? "interrupted\n" : "no output with this text from here on\n", {}};
+}
+
+const timeline::WallClock& Monitor::clock() {
+  if (!clock_) clock_.emplace(timeline_.log(), recording_.manifest());
+  return *clock_;
+}
+
+std::string Monitor::when() {
+  const timeline::WallClock::Estimate e = clock().at_tick(timeline_.now().tick);
+  return fmt::format("{}, about {} (+{:.3f} s)", where(), time_text(e.ns),
+                     static_cast<double>(e.ns - clock().start_ns()) / 1e9);
+}
+
+Monitor::Answer Monitor::go_to_time(int64_t ns) {
+  if (ns < clock().first_ns()) return arrived(timeline_.go_to_start());
+  if (ns > clock().last_ns())
+    return {fmt::format("the last time that this recording knows is {}\n", time_text(clock().last_ns())), {}};
+  const timeline::WallClock::Estimate e = clock().at_time(ns);
+  Answer a = arrived(timeline_.go_to({e.tick, 0, 0}));
+  if (e.before.ns != e.after.ns)
+    a.text += fmt::format("the program looked at no clock between {} ({}) and {} ({}): this is a guess\n",
+                          point_text(e.before.tick), time_text(e.before.ns), point_text(e.after.tick),
+                          time_text(e.after.ns));
+  return a;
+}
+
+Monitor::Answer Monitor::go_to_quantum(bool forward) {
+  const Position now = timeline_.now();
+  if (forward) {
+    if (now.tick + 1 > timeline_.log().last().tick) return {"this is the last quantum\n", {}};
+    return arrived(timeline_.go_to({now.tick + 1, 0, 0}));
+  }
+  Arrival arrival = timeline_.go_to({now.tick, 0, 0});
+  if (timeline_.now() == now && now.tick > 0) arrival = timeline_.go_to({now.tick - 1, 0, 0});
+  return arrived(arrival);
+}
+
+Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>& words) {
+  using recording::EventKind;
+  using timeline::Moment;
+  const timeline::LogIndex& log = timeline_.log();
+  const std::string& kind = words[0];
+  if (kind == "quantum") return go_to_quantum(forward);
+  std::set<uint64_t> events;  // of rare kinds
+  std::function<bool(const Moment&)> is;
+  if (kind == "signal") {
+    is = [](const Moment& m) { return m.kind == EventKind::Signal; };
+  } else if (kind == "turn") {
+    is = [](const Moment& m) { return m.kind == EventKind::Turn; };
+  } else if (kind == "exec") {
+    is = [&](const Moment& m) { return m.kind == EventKind::End && log.ends_with_exec(); };
+  } else if (kind == "output") {
+    is = [](const Moment& m) {
+      return m.kind == EventKind::Syscall && (m.flags & (recording::kToStdout | recording::kToStderr));
+    };
+  } else if (kind == "fork") {
+    for (const auto& f : log.forks()) events.insert(f.moment.event);
+    is = [&](const Moment& m) { return events.count(m.event) > 0; };
+  } else if (kind == "thread") {
+    for (const Moment& m : log.thread_starts()) events.insert(m.event);
+    is = [&](const Moment& m) {
+      return events.count(m.event) ||
+             (m.kind == EventKind::Turn && m.nr == static_cast<uint16_t>(recording::TurnReason::Ended));
+    };
+  } else if (kind == "call") {
+    std::optional<unsigned> nr;
+    if (words.size() > 1 && !(nr = number_of_call(words[1])))
+      return {fmt::format("there is no system call '{}'\n", words[1]), {}};
+    is = [nr](const Moment& m) { return m.kind == EventKind::Syscall && (!nr || m.nr == *nr); };
+  } else {
+    return {"goto next KIND: signal, fork, exec, thread, turn, output, call [NAME] or quantum\n", {}};
+  }
+  const Position now = timeline_.now();
+  auto moment =
+      forward
+          ? log.next_moment(now.event, [&](const Moment& m) { return is(m) && m.position() > now; })
+          : log.previous_moment(now.event + 1, [&](const Moment& m) { return is(m) && m.position() < now; });
+  if (!moment) return {fmt::format("there is no {} {} here\n", kind, forward ? "behind" : "before"), {}};
+  return arrived(timeline_.go_to(moment->position()));
+}
+
 Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   auto address = words.size() > 1 ? number(words[1]) : std::nullopt;
   auto length = words.size() > 2 ? number(words[2]) : std::optional<uint64_t>(8);
@@ -216,7 +318,7 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   const std::string after = bytes();
   timeline::Stops stops;
   stops.watches.push_back({replayer::Watchpoint::Write, *address, *length});
-  Arrival arrival = timeline_.backward(stops, {});
+  Arrival arrival = timeline_.backward(stops, timeline::Wanted::nothing());
   Answer a = arrived(arrival);
   if (arrival.why == Arrival::Begin) {
     a.text = "these bytes have not changed since the start of the recording; now there\n";
@@ -230,11 +332,17 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   return a;
 }
 
+namespace {
+
+const std::set<std::string> kOwnWords = {"event", "output", "start", "end",
+                                         "first", "last",   "next",  "previous"};
+
+}  // namespace
+
 Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const std::string& rest) {
   if (words.size() < 2) return {"bookmark NAME [NOTE]: which name?\n", {}};
   const std::string& name = words[1];
-  if (!std::isalpha(static_cast<unsigned char>(name[0])) || name == "event" || name == "output" ||
-      name == "start" || name == "end" || name == "first" || name == "last")
+  if (!std::isalpha(static_cast<unsigned char>(name[0])) || kOwnWords.count(name))
     return {"a bookmark's name starts with a letter, and is not one of 'goto's own words\n", {}};
   Json marks = load_bookmarks(recording_);
   const Position& now = timeline_.now();
@@ -257,7 +365,9 @@ Monitor::Answer Monitor::run(const std::string& line) {
   const std::string& command = words[0];
   const std::string rest = behind(line, 1);
   try {
-    if (command == "when") return {where() + "\n", {}};
+    if (command == "when") return {when() + "\n", {}};
+    if ((command == "step" || command == "reverse-step") && words.size() == 2 && words[1] == "quantum")
+      return go_to_quantum(command == "step");
     if (command == "goto") return go_to({words.begin() + 1, words.end()}, rest);
     if (command == "last") return last_write(words);
     if (command == "checkpoint") {

@@ -7,6 +7,7 @@
 
 #include "recording/library.h"
 #include "timeline/timeline.h"
+#include "timeline/wall_clock.h"
 
 namespace backstep::serve {
 
@@ -23,9 +24,15 @@ class Monitor {
   Answer run(const std::string& line);
 
   std::string where() const;  // "@TICK:0xPC, event N, 12.3 %"
+  std::string when();         // … and the time of the day
 
  private:
   Answer go_to(const std::vector<std::string>& words, const std::string& rest);
+  Answer go_to_kind(bool forward, const std::vector<std::string>& words);
+  Answer go_to_quantum(bool forward);
+  Answer go_to_time(int64_t ns);
+  Answer go_to_output(const std::string& text);
+  const timeline::WallClock& clock();
   Answer arrived(const timeline::Arrival& arrival);
   Answer last_write(const std::vector<std::string>& words);
   Answer bookmark(const std::vector<std::string>& words, const std::string& rest);
@@ -33,10 +40,11 @@ class Monitor {
 
   timeline::Timeline& timeline_;
   recording::Recording recording_;
+  std::optional<timeline::WallClock> clock_;  // made when first asked for
 };
 
 // "@TICK:0xPC", "@TICK"; nullopt: something else.
 std::optional<ControlPoint> parse_point(const std::string& text);
-std::string point_text(Tick tick, Address pc);
+std::string point_text(Tick tick, Address pc = 0);
 
 }  // namespace backstep::serve

@@ -4,6 +4,7 @@
 #include "serve/recorded_files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,9 +75,17 @@ std::string RecordedFiles::answer(std::string_view request) {
     request.remove_prefix(comma);
     auto flags = number();
     if (!flags || (*flags & 0x3)) return failed(kReadOnly);
-    std::string file = stored(std::string(path->begin(), path->end()));
-    if (file.empty()) return failed(kNotFound);
-    Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    const std::string name(path->begin(), path->end());
+    Fd fd;
+    if (auto text = made_up ? made_up(name) : std::nullopt) {
+      fd = Fd(memfd_create("backstep-made-up", MFD_CLOEXEC));
+      if (!fd || write(fd.get(), text->data(), text->size()) != static_cast<ssize_t>(text->size()))
+        return failed(kInvalid);
+    } else {
+      std::string file = stored(name);
+      if (file.empty()) return failed(kNotFound);
+      fd = Fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    }
     if (!fd) return failed(kNotFound);
     open_[next_] = std::move(fd);
     return fmt::format("F{:x}", next_++);
@@ -109,7 +118,11 @@ std::string RecordedFiles::answer(std::string_view request) {
     big(static_cast<uint32_t>(st.st_mtime), 4);
     return fmt::format("F{:x};", out.size()) + out;
   }
-  if (takes("readlink:")) return failed(kInvalid);
+  if (takes("readlink:")) {
+    auto path = from_hex(request);
+    auto target = path && made_up_link ? made_up_link(std::string(path->begin(), path->end())) : std::nullopt;
+    return target ? fmt::format("F{:x};", target->size()) + *target : failed(kInvalid);
+  }
   if (takes("pwrite:") || takes("unlink:")) return failed(kReadOnly);
   return failed(kNotSupported);
 }

@@ -1,5 +1,6 @@
 // The program's files as they were: what gdb opens "on the target" comes from the recording's store.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ class RecordedFiles {
   // Path of the stored contents; empty: that file was not mapped.
   std::string stored(const std::string& path) const;
   void close_all() { open_.clear(); }
+  // Files that exist only while they are asked for: their contents by path, nullopt where there is none.
+  std::function<std::optional<std::string>(const std::string& path)> made_up;
+  std::function<std::optional<std::string>(const std::string& path)> made_up_link;
 
  private:
   recording::Library library_;

@@ -22,6 +22,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
@@ -108,7 +109,7 @@ define goto
     monitor --next goto $arg0 $arg1 $arg2
   end
   if $argc == 0 || $argc > 3
-    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | BOOKMARK\n
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n
   else
     stepi
   end
@@ -198,8 +199,14 @@ def backstep_last(argument):
     return "last %d %d" % (int(place), place.dereference().type.sizeof)
 
 BackstepMove("goto", "Go to any moment of the recording:\n"
-             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or the name of a bookmark.",
+             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
+             "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
+             "output, call NAME, quantum), or the name of a bookmark.",
              lambda argument: "goto " + argument)
+BackstepMove("step-quantum", "To the start of the next quantum (all that is executed during one tick).",
+             lambda argument: "goto next quantum")
+BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
+             lambda argument: "goto previous quantum")
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
 BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
              backstep_last)
@@ -227,6 +234,32 @@ bool files_are_here(const recording::Recording& recording, uint64_t process) {
   return true;
 }
 
+// The private folder with the socket that gdb connects to. Plain memory: a signal handler removes it.
+struct SocketFolder {
+  char path[sizeof sockaddr_un::sun_path];
+  char socket[sizeof sockaddr_un::sun_path];
+};
+
+SocketFolder make_socket_folder() {
+  std::error_code failed;
+  std::string parent = std::filesystem::temp_directory_path(failed);  // $TMPDIR, else /tmp
+  constexpr std::string_view kName = "/backstep-gdb.XXXXXX", kSocket = "/socket";
+  SocketFolder f{};
+  if (failed || parent.size() + kName.size() + kSocket.size() >= sizeof f.path) parent = "/tmp";
+  std::strcpy(f.path, (parent + std::string(kName)).c_str());
+  if (!mkdtemp(f.path)) throw Error(fmt::format("cannot make a folder in {}: {}", parent, errno_text(errno)));
+  std::strcpy(f.socket, (f.path + std::string(kSocket)).c_str());
+  return f;
+}
+
+const SocketFolder* abandoned_folder = nullptr;
+
+void remove_abandoned_folder(int) {
+  unlink(abandoned_folder->socket);
+  rmdir(abandoned_folder->path);
+  _exit(1);
+}
+
 }  // namespace
 
 int serve(const ReplayOptions& options) {
@@ -250,17 +283,16 @@ int start_gdb(const ReplayOptions& options) {
   recording::Recording recording = recording::Library::standard().resolve(options.recording);
   recording.manifest();
 
-  char folder[] = "/tmp/backstep-gdb.XXXXXX";
-  if (!mkdtemp(folder)) throw Error("cannot make a folder in /tmp: " + errno_text(errno));
-  const std::string path = std::string(folder) + "/socket";
+  const SocketFolder folder = make_socket_folder();
+  const std::string path = folder.socket;
   auto remove_folder = [&] {
-    unlink(path.c_str());
-    rmdir(folder);
+    unlink(folder.socket);
+    rmdir(folder.path);
   };
   Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  std::strcpy(address.sun_path, folder.socket);
   if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.get(), 1) != 0) {
     int err = errno;
@@ -278,8 +310,11 @@ int start_gdb(const ReplayOptions& options) {
     ::close(ready[0]);
     setsid();  // not for the terminal's Ctrl-C: gdb sends its own
     signal(SIGCHLD, SIG_IGN);
+    // gdb may end before it connects, and so may what becomes gdb.
+    abandoned_folder = &folder;
+    signal(SIGTERM, remove_abandoned_folder);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(1);
+    if (getppid() != parent) remove_abandoned_folder(SIGTERM);
     std::string failure;
     int status = 0;
     try {
@@ -292,6 +327,7 @@ int start_gdb(const ReplayOptions& options) {
       while (got < 0 && errno == EINTR);
       Fd connection = accept_one(listener.get());
       remove_folder();
+      signal(SIGTERM, SIG_DFL);
       listener.reset();
       session.server.serve(std::move(connection));
     } catch (const Error& e) {

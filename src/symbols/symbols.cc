@@ -194,6 +194,31 @@ std::optional<uint64_t> ElfFile::address_of(uint64_t file_offset) const {
   return {};
 }
 
+std::optional<std::vector<uint8_t>> ElfFile::data(const std::string& name, size_t size) const {
+  Elf* elf = files_->main.elf;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (!gelf_getshdr(section, &header) || header.sh_entsize == 0) continue;
+    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
+    Elf_Data* table = elf_getdata(section, nullptr);
+    for (size_t i = 0; table && i < table->d_size / header.sh_entsize; i++) {
+      GElf_Sym symbol;
+      if (!gelf_getsym(table, static_cast<int>(i), &symbol) || symbol.st_size != size) continue;
+      const char* found = elf_strptr(elf, header.sh_link, symbol.st_name);
+      if (!found || name != found) continue;
+      GElf_Shdr place;
+      Elf_Scn* home = elf_getscn(elf, symbol.st_shndx);
+      Elf_Data* contents = home && gelf_getshdr(home, &place) ? elf_getdata(home, nullptr) : nullptr;
+      if (!contents || !contents->d_buf || symbol.st_value < place.sh_addr ||
+          symbol.st_value - place.sh_addr + size > contents->d_size)
+        return std::nullopt;
+      auto* bytes = static_cast<const uint8_t*>(contents->d_buf) + (symbol.st_value - place.sh_addr);
+      return std::vector<uint8_t>(bytes, bytes + size);
+    }
+  }
+  return std::nullopt;
+}
+
 Place ElfFile::at(uint64_t address) const {
   Place place;
   if (const Symbol* symbol = files_->find(address)) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace backstep::symbols {
 
@@ -34,6 +35,9 @@ class ElfFile {
   // By position in the file; nothing is known about bytes that are not loaded.
   Place at_offset(uint64_t file_offset) const;
   std::string build_id() const;  // hex; empty if there is none
+  // What a variable is initialised with, by its name in the symbol table; nullopt: no such variable of that
+  // size.
+  std::optional<std::vector<uint8_t>> data(const std::string& name, size_t size) const;
 
  private:
   struct Files;

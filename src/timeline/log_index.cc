@@ -3,12 +3,15 @@
 #include "timeline/log_index.h"
 
 #include <fmt/format.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "recording/codec.h"
+#include "recording/tree.h"
 
 namespace backstep::timeline {
 
@@ -31,6 +34,11 @@ bool has_moment(EventKind kind) {
     default:
       return false;
   }
+}
+
+// System calls that start a process or a thread.
+bool makes_tasks(uint16_t nr) {
+  return nr == SYS_fork || nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
 }
 
 }  // namespace
@@ -78,6 +86,11 @@ LogIndex::LogIndex(const recording::Recording& recording, uint64_t process) {
     chain_[i].cut = chain_[i].base + cuts[i];
     chain_[i + 1].base = chain_[i].cut;
   }
+  // Which events are forks: each child says where it began.
+  for (const recording::ProcessInfo& info : recording::list_processes(recording))
+    for (const Log& log : chain_)
+      if (!info.damaged && info.birth == recording::Birth::Fork && info.parent == log.file->header().process)
+        children_.insert(log.base + info.parent_event);
   for (const Log& log : chain_) read(log);
 }
 
@@ -114,6 +127,13 @@ void LogIndex::read(const Log& log) {
         case EventKind::Turn:
           recording::decode_event(bytes, tick, e);
           turns_.push_back({m.tick + 1, e.next_thread});
+          if (static_cast<recording::TurnReason>(m.nr) == recording::TurnReason::Vforked)
+            vforks_waiting_.push_back(m.pc);
+          break;
+        case EventKind::Syscall:
+          if (!makes_tasks(m.nr)) break;
+          recording::decode_event(bytes, tick, e);
+          note_fork(m, e);
           break;
         case EventKind::End:
           recording::decode_event(bytes, tick, e);
@@ -130,7 +150,13 @@ void LogIndex::read(const Log& log) {
               break;
             }
             case EndKind::Exec:
-              end_text_ = "the program becomes another one here (execve)";
+              end_exec_ = true;
+              end_text_ = e.result
+                              ? fmt::format(
+                                    "the program becomes another one here (execve); `backstep replay -p {}` "
+                                    "goes on with it",
+                                    e.result)
+                              : "the program becomes another one here (execve)";
               break;
             case EndKind::Stopped:
               end_text_ = "the recording was stopped here while the program ran on";
@@ -151,6 +177,54 @@ void LogIndex::read(const Log& log) {
   if (!ended)
     end_text_ = file.damage() ? *file.damage() + "; this is the last moment before it"
                               : "the recorder was ended here, before the program";
+}
+
+// Which of these calls made a process and not a thread: what clone3 was asked for is not in the log, but then
+// the child has a log, or has run as a child of vfork.
+void LogIndex::note_fork(const Moment& m, const Event& e) {
+  if (e.result <= 0) return;
+  bool forks = m.nr == SYS_fork || m.nr == SYS_vfork || children_.count(m.event) ||
+               (m.nr == SYS_clone && !(e.args[0] & CLONE_THREAD));
+  if (!vforks_waiting_.empty() && vforks_waiting_.back() == m.pc) {
+    vforks_waiting_.pop_back();
+    forks = true;
+  }
+  if (forks) {
+    forks_.push_back({m, static_cast<int>(e.result)});
+  } else {
+    thread_starts_.push_back(m);
+  }
+}
+
+void LogIndex::each(uint64_t from,
+                    const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const {
+  bool more = true;
+  for (size_t i = chunk_of(from); i < chunks_.size() && more; i++)
+    scan(chunks_[i], [&](const Moment& m, std::span<const uint8_t> bytes) {
+      return more = m.event < from || f(m, bytes);
+    });
+}
+
+std::optional<Moment> LogIndex::next_moment(uint64_t from,
+                                            const std::function<bool(const Moment&)>& wanted) const {
+  std::optional<Moment> found;
+  each(from, [&](const Moment& m, std::span<const uint8_t>) {
+    if (has_moment(m.kind) && wanted(m)) found = m;
+    return !found;
+  });
+  return found;
+}
+
+std::optional<Moment> LogIndex::previous_moment(uint64_t before,
+                                                const std::function<bool(const Moment&)>& wanted) const {
+  std::optional<Moment> found;
+  if (before == 0) return found;
+  for (size_t i = chunk_of(before - 1) + 1; i-- > 0 && !found;)
+    scan(chunks_[i], [&](const Moment& m, std::span<const uint8_t>) {
+      if (m.event < before && has_moment(m.kind) && wanted(m)) found = m;
+      return m.event < before;
+    });
+  return found;
 }
 
 size_t LogIndex::chunk_of(uint64_t event) const {
@@ -176,45 +250,12 @@ std::optional<Moment> LogIndex::at(uint64_t number) const {
 
 std::optional<Moment> LogIndex::next_call(uint64_t from,
                                           const std::function<bool(const Moment&)>& wanted) const {
-  std::optional<Moment> found;
-  for (size_t i = chunk_of(from); i < chunks_.size() && !found; i++)
-    scan(chunks_[i], [&](const Moment& m, std::span<const uint8_t>) {
-      if (m.event >= from && m.kind == EventKind::Syscall && wanted(m)) found = m;
-      return !found;
-    });
-  return found;
+  return next_moment(from, [&](const Moment& m) { return m.kind == EventKind::Syscall && wanted(m); });
 }
 
 std::optional<Moment> LogIndex::previous_call(uint64_t before,
                                               const std::function<bool(const Moment&)>& wanted) const {
-  std::optional<Moment> found;
-  if (before == 0) return found;
-  for (size_t i = chunk_of(before - 1) + 1; i-- > 0 && !found;)
-    scan(chunks_[i], [&](const Moment& m, std::span<const uint8_t>) {
-      if (m.event < before && m.kind == EventKind::Syscall && wanted(m)) found = m;
-      return m.event < before;
-    });
-  return found;
-}
-
-std::optional<Moment> LogIndex::output(const std::string& text, uint64_t from) const {
-  std::optional<Moment> found;
-  for (size_t i = chunk_of(from); i < chunks_.size() && !found; i++)
-    scan(chunks_[i], [&](const Moment& m, std::span<const uint8_t> bytes) {
-      if (m.event < from || m.kind != EventKind::Syscall ||
-          !(m.flags & (recording::kToStdout | recording::kToStderr)))
-        return true;
-      Event e;
-      Tick tick = 0;
-      recording::decode_event(bytes, tick, e);
-      for (const recording::Piece& piece : e.pieces)
-        if (piece.kind == recording::PieceKind::Text &&
-            std::string_view(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size())
-                    .find(text) != std::string_view::npos)
-          found = m;
-      return !found;
-    });
-  return found;
+  return previous_moment(before, [&](const Moment& m) { return m.kind == EventKind::Syscall && wanted(m); });
 }
 
 }  // namespace backstep::timeline

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ struct SignalMoment {
   std::vector<uint8_t> siginfo;
 };
 
+// A system call that made a process, where it returns in the parent.
+struct ForkMoment {
+  Moment moment;
+  int pid = 0;
+};
+
 struct Turn {
   Tick tick = 0;   // the new thread runs from this tick on
   int thread = 1;  // virtual name
@@ -46,12 +53,15 @@ class LogIndex {
   LogIndex(const recording::Recording& recording, uint64_t process);
 
   const std::vector<SignalMoment>& signals() const { return signals_; }
+  const std::vector<ForkMoment>& forks() const { return forks_; }  // vfork and the like as well
+  const std::vector<Moment>& thread_starts() const { return thread_starts_; }
   const std::vector<Turn>& turns() const { return turns_; }  // the first is the start
   // The last moment whose state can be shown: in front of the instruction that ends the program.
   const Moment& last() const { return last_; }
   // How it ends there, in words; and the signal that it dies of there, or 0.
   const std::string& end_text() const { return end_text_; }
   int end_signal() const { return end_signal_; }
+  bool ends_with_exec() const { return end_exec_; }
 
   struct File {
     std::string path, key;
@@ -70,12 +80,16 @@ class LogIndex {
   std::optional<replayer::Position> birth() const { return birth_; }
   // The moment of event `number`; for one that has no control point, the moment before it.
   std::optional<Moment> at(uint64_t number) const;
+  // The first moment from event `from` on (or the last one before it) that `wanted` says yes to.
+  std::optional<Moment> next_moment(uint64_t from, const std::function<bool(const Moment&)>& wanted) const;
+  std::optional<Moment> previous_moment(uint64_t before,
+                                        const std::function<bool(const Moment&)>& wanted) const;
+  // Every event in order, from the chunk of event `from` on, with its bytes; false from `f` ends it.
+  void each(uint64_t from, const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
   // The first system call from event `from` on (or the last one before it) that `wanted` says yes to.
   std::optional<Moment> next_call(uint64_t from, const std::function<bool(const Moment&)>& wanted) const;
   std::optional<Moment> previous_call(uint64_t before,
                                       const std::function<bool(const Moment&)>& wanted) const;
-  // The call whose output holds `text`: the first one from `from` on.
-  std::optional<Moment> output(const std::string& text, uint64_t from) const;
   Address start_stack() const { return start_stack_; }
 
  private:
@@ -94,16 +108,22 @@ class LogIndex {
             const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
   size_t chunk_of(uint64_t event) const;
   void read(const Log& log);
+  void note_fork(const Moment& m, const recording::Event& e);
 
   std::vector<Log> chain_;
   std::optional<replayer::Position> birth_;
   std::vector<ChunkStart> chunks_;
   std::vector<SignalMoment> signals_;
+  std::vector<ForkMoment> forks_;
+  std::vector<Moment> thread_starts_;
   std::vector<Turn> turns_{{0, 1}};
+  std::set<uint64_t> children_;          // events that a child's log begins with
+  std::vector<Address> vforks_waiting_;  // while reading: calls whose child runs
   std::vector<File> files_;
   Moment last_;
   std::string end_text_;
   int end_signal_ = 0;
+  bool end_exec_ = false;
   uint64_t events_ = 0;
   Address start_stack_ = 0;
 };

@@ -167,22 +167,10 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   }
   Moment target = log_.last();
   arrival.why = Arrival::End;
-  if (wanted.signals)
-    for (const SignalMoment& s : log_.signals()) {
-      if (s.moment.event < now_.event || s.moment.event == signal_here_) continue;
-      if (wanted.passed_signals.count(s.signo)) continue;
-      target = s.moment;
-      arrival.why = Arrival::Signal;
-      arrival.signo = s.signo;
-      break;
-    }
-  if (wanted.calls)
-    if (auto call = log_.next_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); });
-        call && call->event < target.event) {
-      target = *call;
-      arrival.why = Arrival::CallEntry;
-      arrival.nr = call->nr;
-    }
+  if (auto mark = next_mark(wanted)) {
+    target = mark->moment;
+    arrival = mark->arrival;
+  }
 
   current_.install(stops);
   Until until;
@@ -207,6 +195,8 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
         if (arrival.why == Arrival::End) return end_arrival();
         if (arrival.why == Arrival::Signal) signal_here_ = target.event;
         if (arrival.why == Arrival::CallEntry) call_here_ = target.event;
+        if (arrival.why == Arrival::Fork)
+          if (auto other = behind_call()) return *other;
         return arrival;
       case Halt::Break:
         arrival.why = Arrival::Break;
@@ -284,10 +274,8 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
   attention.stop_asked = false;
   Arrival arrival;
   Position goal;
-  std::optional<Moment> call;
-  if (wanted.calls)
-    call = log_.previous_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); });
-  const Position lowest = call ? call->position() : checkpoints_.front().at;
+  const std::optional<Mark> mark = previous_mark(now_, wanted);
+  const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
   Position high = now_;
   bool found = false;
   const bool search = !stops.breaks.empty() || !stops.watches.empty();
@@ -324,13 +312,7 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
     }
     high = low;
   }
-  if (call && (!found || goal < call->position())) {
-    arrival.why = Arrival::CallEntry;
-    arrival.nr = call->nr;
-    Arrival there = go_to(call->position());
-    if (there.why != Arrival::Sought) return there;
-    return arrival;
-  }
+  if (mark && (!found || goal < mark->moment.position())) return go_back_to(*mark);
   if (!found) {
     Arrival there = go_to_start();
     there.why = Arrival::Begin;

@@ -15,9 +15,16 @@ namespace backstep::timeline {
 // What stops a movement besides breakpoints and watchpoints.
 struct Wanted {
   std::set<int> passed_signals;  // those do not stop
-  bool signals = true;           // forward only
-  bool calls = false;            // system calls, before and behind
-  std::set<int> call_numbers;    // empty: all
+  bool signals = true;
+  bool forks = false;          // new processes, where the call that made them returns
+  bool calls = false;          // system calls, before and behind
+  std::set<int> call_numbers;  // empty: all
+
+  static Wanted nothing() {
+    Wanted w;
+    w.signals = false;
+    return w;
+  }
 };
 
 // Where a movement ended and why.
@@ -29,6 +36,7 @@ struct Arrival {
     Signal,      // in front of its delivery
     CallEntry,   // in front of the system call `nr`
     CallReturn,  // behind it
+    Fork,        // behind the call that made the process `pid`
     Begin,       // of history
     End,
     Interrupted,
@@ -39,6 +47,7 @@ struct Arrival {
   uint8_t watch_kind = 0;
   int signo = 0;
   uint64_t nr = 0;
+  int pid = 0;
 };
 
 struct CheckpointInfo {
@@ -77,6 +86,8 @@ class Timeline {
   Arrival go_to(const Position& target);
   Arrival go_to_start();
   Arrival go_to_end();
+  // The call whose output holds `text`, or its first byte: the first one from event `from` on.
+  std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // In a diversion: runs on there.
   Halt run_diverted(const Stops& stops, std::optional<int> step_tid);
 
@@ -105,6 +116,15 @@ class Timeline {
   void arrive(const Halt& halt);
   Arrival end_arrival();
   bool wanted_call(const Moment& m, const Wanted& wanted) const;
+  // Something of the log that a movement stops for; it happens at its moment, or behind that.
+  struct Mark {
+    Moment moment;
+    Arrival arrival;
+  };
+  std::optional<Mark> next_mark(const Wanted& wanted) const;
+  std::optional<Mark> previous_mark(const Position& before, const Wanted& wanted) const;
+  Arrival go_back_to(Mark mark);
+  std::optional<Arrival> behind_call();
 
   LogIndex log_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start

@@ -5,6 +5,8 @@
     damage.py flip LOG OFFSET         flips one bit of that byte
     damage.py remove LOG NUMBER       takes one event out, with all lengths and checksums put right again
     damage.py version LOG N           writes another format version into the header
+    damage.py tails LOG               number of each chunk that others follow, and an unused byte of it
+    damage.py sign MANIFEST           puts the checksum of a manifest right
 """
 import struct
 import sys
@@ -96,12 +98,22 @@ def main():
     if command == "places":
         print(*places(log, int(rest[0])))
         return
+    if command == "tails":
+        starts = list(chunks(log))
+        for i, ((at, used), (after, _)) in enumerate(zip(starts, starts[1:])):
+            if at + CHUNK + used < after:
+                print(i, (at + CHUNK + used + after) // 2)
+        return
     if command == "events":
         for number, kind, offset, size, _ in events(log):
             print(number, kind, offset, size)
         return
     log = bytearray(log)
-    if command == "flip":
+    if command == "sign":
+        at = log.rindex(b'"check": "') + 10
+        log[at:at + 8] = b"0" * 8
+        log[at:at + 8] = b"%08x" % crc32c(0, log)
+    elif command == "flip":
         log[int(rest[0])] ^= 1 << int(rest[0]) % 8
     elif command == "remove":
         log = remove(log, int(rest[0]))

@@ -31,7 +31,7 @@ got=0
 "$BACKSTEP" replay --autopilot >out 2>err || got=$?
 [ $got = 3 ] || [ $got = 0 ] || { cat err; fail "replay ended with $got"; }
 says 'full|space|stopped|end'
-head -n 1 out | grep -qx 'line 0' || fail "the replay does not show what was recorded"
+head -n 1 out | seen -x 'line 0' || fail "the replay does not show what was recorded"
 "$PYTHON" -c 'import sys; sys.exit(not open("recorded", "rb").read().startswith(open("out", "rb").read()))' || fail "other output"
 "$BACKSTEP" info >info
 grep -Eqi 'full|space|stopped' info || { cat info; fail "info does not say it"; }

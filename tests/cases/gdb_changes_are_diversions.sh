@@ -37,4 +37,58 @@ printed '^\$9 = 6$'
 printed '^\$11 = 123$'
 printed '^value 7$'
 times 1 'history cannot be changed'
+
+# What a called function may do: everything inside the program, printing, looking at the clock; what it may not is told once.
+compile busy -pthread <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+int value;
+struct triple { long a, b, c; } make(long v) { struct triple t = {v, v + 1, v + 2}; return t; }
+double half(double d) { return d / 2; }
+int recurse(int n) { return n ? n * recurse(n - 1) : 1; }
+int locked(void) { pthread_mutex_lock(&m); int r = ++value; pthread_mutex_unlock(&m); return r; }
+int big(void) { char *p = malloc(3000000); memset(p, 7, 3000000); int r = p[2999999]; free(p); return r; }
+int opens(void) { FILE *f = fopen("/etc/passwd", "r"); return f ? 1 : -1; }
+int clocks(void) { struct timespec t = {0, 0}; return clock_gettime(CLOCK_REALTIME, &t) == 0 && t.tv_sec > 1000 && time(0) > 1000; }
+int sleeps(void) { return usleep(1000); }
+void *run(void *a) { pthread_mutex_lock(&m); pthread_mutex_unlock(&m); return a; }
+int main(void) {
+  pthread_t t;
+  pthread_mutex_lock(&m);
+  pthread_create(&t, 0, run, 0);
+  usleep(20000);
+  value += 10;
+  pthread_mutex_unlock(&m);
+  value += 10;
+  pthread_join(t, 0);
+  printf("value %d\n", value);
+  return 0;
+}
+C
+recorded busy 0
+in_gdb busy 'break 25' 'continue' 'print make(7)' 'print half(5)' 'print recurse(10)' 'print big()' 'print locked()' 'print clocks()' \
+  'print sleeps()' 'call (int)puts("said by a call")' 'call (int)printf("number %d\n", 17)' 'call (int)fflush(0)' \
+  'print opens()' 'print opens()' 'print value' 'tbreak recurse' 'print recurse(3)' \
+  'finish' 'print value' 'next' 'print value' 'delete' 'tbreak 23' 'reverse-continue' 'print locked()' 'reverse-stepi' 'stepi' 'print value'
+printed '^\$1 = \{a = 7, b = 8, c = 9\}$'
+printed '^\$2 = 2.5$'
+printed '^\$3 = 3628800$'
+printed '^\$4 = 7$'
+printed '^\$5 = 11$'
+printed '^\$6 = 1$'
+printed '^\$7 = 0$'
+printed '^said by a call$'
+printed '^number 17$'
+times 1 'openat is not done in a copy'
+times 2 '^\$1[12] = -1$'
+printed '^Value returned is .* = 6$'
+printed '^\$[0-9]+ = 20$'
+printed 'waits for another thread, and those do not run'
+printed 'received signal SIGINT'
+printed '^\$[0-9]+ = 0$'
 ok

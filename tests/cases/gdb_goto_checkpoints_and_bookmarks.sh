@@ -17,7 +17,7 @@ in_gdb story 'tbreak main' 'continue' 'when' 'goto end' 'when' 'goto start' 'got
   'print chapter' 'info-checkpoints' 'goto 100%' 'goto middle' 'print chapter' 'bookmarks' 'last-write chapter' \
   'print chapter' 'stepi' 'print chapter' 'goto @999999999' 'goto nowhere' 'goto event 99999' 'monitor nonsense' \
   'monitor help' 'monitor delete 1' 'monitor checkpoints' 'monitor maps'
-printed '^@[0-9]+:0x[0-9a-f]+, event [0-9]+, [0-9.]+ % of the run$'
+printed '^@[0-9]+:0x[0-9a-f]+, event [0-9]+, [0-9.]+ % of the run, about [0-9:.]+ \(\+[0-9.]+ s\)$'
 printed '100.0 % of the run'
 for n in 1 3 4; do printed "^\\\$$n = 3\$"; done
 printed '^\$2 = 5$'

@@ -28,7 +28,7 @@ int main(void) {
 C
 recorded signals 0
 in_gdb signals 'handle SIGVTALRM stop print' 'continue' 'print seen' 'print $_siginfo.si_signo' 'backtrace' 'stepi' 'frame' 'next' 'print seen' \
-  'reverse-stepi' 'reverse-continue' 'continue' 'continue' 'frame' 'continue' 'print seen' 'continue'
+  'reverse-stepi' 'reverse-continue' 'reverse-continue' 'continue' 'continue' 'frame' 'continue' 'print seen' 'continue'
 printed 'Program received signal SIGUSR1'
 printed '^\$1 = 0$'
 printed '^\$2 = 10$'
@@ -37,6 +37,8 @@ printed 'on_usr1 \(s=[0-9]+\)'
 printed 'Program received signal SIGVTALRM'
 printed '#0 .*main \(\) at .*signals.c:16'
 printed '^\$4 = 11$'
+times 4 'Program received signal SIGUSR1'  # the first one: forwards, backwards, forwards
+times 2 'No more reverse-execution history'
 # Signals that gdb is told to pass over do not stop.
 in_gdb signals 'handle SIGUSR1 nostop noprint pass' 'handle SIGVTALRM nostop noprint' 'break on_usr1' 'continue' 'continue' \
   'print alarms' 'reverse-continue' 'print alarms' 'continue' 'continue'
@@ -44,8 +46,8 @@ not_printed 'Program received signal'
 printed '^\$1 = 1$'
 printed '^\$2 = 0$'
 in_gdb signals 'handle SIGUSR1 SIGVTALRM nostop noprint' 'catch syscall write' 'continue' 'continue' 'continue' 'up 1' \
-  'reverse-continue' 'reverse-continue'
+  'reverse-continue' 'reverse-continue' 'reverse-continue'
 times 3 'call to syscall write'
-times 1 'returned from syscall write'
+times 2 'returned from syscall write'
 printed 'No more reverse-execution history'
 ok

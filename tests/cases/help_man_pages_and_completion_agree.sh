@@ -13,10 +13,14 @@ for command in $commands; do
   page=$SRC/docs/man/backstep-$command.1
   [ -f "$page" ] || fail "no man page for $command"
   grep -q "backstep-$command" "$SRC/docs/man/backstep.1" || fail "backstep(1) does not mention $command"
+  # As texts, not through pipes: grep -q stops reading at the first match, and that kills who writes.
+  manual=$(sed 's/\\-/-/g' "$page")
+  in_bash=$(grep -E "^ +$command\)" -A 12 "$SRC/completions/backstep.bash")
+  in_zsh=$(sed -n "/^ *$command)/,/;;/p" "$SRC/completions/_backstep")
   for option in $(grep -oE '^  -[^ ]+' <<<"$help" | tr ',' ' '); do
-    [ "$option" = --help ] || [ "$option" = -h ] || sed 's/\\-/-/g' "$page" | grep -qF -e "$option" || fail "$page lacks $option"
-    grep -E "^ +$command\)" -A 12 "$SRC/completions/backstep.bash" | grep -qF -e "$option" || fail "bash completion of $command lacks $option"
-    sed -n "/^ *$command)/,/;;/p" "$SRC/completions/_backstep" | grep -qF -e "$option" || fail "zsh completion of $command lacks $option"
+    [ "$option" = --help ] || [ "$option" = -h ] || grep -qF -e "$option" <<<"$manual" || fail "$page lacks $option"
+    grep -qF -e "$option" <<<"$in_bash" || fail "bash completion of $command lacks $option"
+    grep -qF -e "$option" <<<"$in_zsh" || fail "zsh completion of $command lacks $option"
   done
 done
 

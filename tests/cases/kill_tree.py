@@ -2,7 +2,7 @@
 
     kill_tree.py SEED RECORDING BACKSTEP COMMAND...
 
-After a random time one random process gets SIGKILL, a moment later another one, and then all that are left. Everything
+After a random time (at most LONGEST seconds, 0.5) one random process gets SIGKILL, a moment later another one, and then all that are left. Everything
 runs in a session of its own: only what was started here is killed.
 """
 import json
@@ -42,7 +42,7 @@ def main():
             except ProcessLookupError:
                 pass
 
-    time.sleep(choose.uniform(0.02, 0.5))
+    time.sleep(choose.uniform(0.02, float(os.environ.get("LONGEST", "0.5"))))
     for _ in range(2):
         pids = alive()
         if pids:

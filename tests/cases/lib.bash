@@ -35,6 +35,9 @@ skip() {
 have() { command -v "$1" >/dev/null 2>&1; }
 need() { for program; do have "$program" || fail "$program is not installed (apt-get install it)"; done; }
 
+# seen [OPTION] PATTERN: is it on stdin? Reads all of it: grep -q stops at the first match, which kills who writes.
+seen() { grep "$@" >/dev/null; }
+
 # status COMMAND...: the exit status, never ending the script.
 status() {
   local s=0

@@ -11,7 +11,7 @@ rm program
 replay_again rec 1
 # Whatever of the store the recording needs: change each file in turn.
 [ -s rec/store-keys ] || fail "the recording has no list of store keys"
-while read -r key; do
+while read -r key _; do
   file=$BACKSTEP_DIR/store/${key:0:2}/$key
   [ -f "$file" ] || fail "there is no $file in the store"
   cp "$file" kept

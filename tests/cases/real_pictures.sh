@@ -7,7 +7,7 @@ sys.stdout.buffer.write(b"P6 160 120 255\n" + bytes((x * y * (c + 1) // 7) & 255
 done=no
 # The name `convert` is used by other programs as well, and a script that calls it would be another process.
 for convert in convert-im6.q16 magick convert; do
-  if have $convert && head -c 4 "$(command -v $convert)" | grep -q ELF && $convert -version 2>/dev/null | grep -q ImageMagick; then
+  if have $convert && head -c 4 "$(command -v $convert)" | seen ELF && $convert -version 2>/dev/null | seen ImageMagick; then
     export MAGICK_THREAD_LIMIT=1 OMP_NUM_THREADS=1
     OUTPUT=same record_replay blur $convert "$T/in.ppm" -resize 300x200 -blur 0x3 -rotate 7 ppm:-
     REPLAYS=1 record_replay png $convert "$T/in.ppm" -colorspace Lab -quality 90 jpg:-

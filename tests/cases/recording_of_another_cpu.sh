@@ -12,6 +12,7 @@ lacking = [w for w in shown if w.startswith("7.")][0]
 shown[lacking] |= 1 << 16  # AVX-512: never shown
 json.dump(manifest, open(sys.argv[1], "w"))
 PY
+damage sign other/manifest.json
 expect 1 "$BACKSTEP" replay --autopilot other
 says 'lacks'
 says 'cpuid 7'

@@ -147,6 +147,78 @@ def breaks(s, address, limit):
     assert s.ask("z0,%x,1" % address) == "OK"
 
 
+def events(s, *calls):
+    """Signals, forks, and system calls before and behind: the same stops both ways, in the same state."""
+    assert "fork-events+" in s.ask("qSupported:multiprocess+;swbreak+;fork-events+")
+    assert s.ask("QCatchSyscalls:1" + "".join(";%x" % c for c in calls)) == "OK"
+    s.goto("start")
+    kind = lambda reply: re.match(r"T..(?:syscall_\w+:\w+|fork:\w+\.\w+|replaylog:\w+)?", reply)[0]
+    forwards = []
+    while True:
+        reply = s.ask("vCont;c")
+        if "replaylog" in reply:
+            break
+        forwards.append((s.when(), kind(reply), s.state()))
+        if "fork:" in reply:
+            child = re.search(r"fork:p(\w+)", reply)[1]
+            assert s.ask("Hgp%s.%s" % (child, child)) == "OK"
+            assert s.ask("z0,%x,1" % 0x1000) == "OK"
+            assert s.ask("D;" + child) == "OK"
+    end = s.when()
+    while forwards and forwards[-1][0] == end:
+        forwards.pop()  # the call that ends it all is where we are
+    seen = [k for _, k, _ in forwards]
+    print(" ".join(seen))
+    for place, what, state in reversed(forwards):
+        reply = s.ask("bc")
+        assert (s.when(), kind(reply)) == (place, what), "backwards %s at %s, forwards %s at %s" % (
+            kind(reply), s.when(), what, place)
+        assert s.state() == state, "another state at %s" % place
+    assert "replaylog:begin" in s.ask("bc")
+    # A signal that is passed stops neither way.
+    signals = {k for k in seen if k not in ("T05",) and len(k) == 3}
+    assert s.ask("QPassSignals:" + ";".join(k[1:] for k in signals)) == "OK"
+    assert s.ask("QCatchSyscalls:0") == "OK"
+    for packet in "vCont;c", "bc":
+        while True:
+            reply = s.ask(packet)
+            if "replaylog" in reply:
+                break
+            assert "fork:" in reply, reply
+
+
+def conditions(s, function, step, count):
+    """A breakpoint on a function's entry with `rdi % step == 7`: it stops there and nowhere else, in the very state, both
+    ways; and conditions that are never true, on every instruction around it, change nothing."""
+    holds = "260005" + "24%08x" % step + "08" + "2207" + "13" + "27"
+    never = "260010" + "2200" + "13" + "27"  # $pc == 0
+    instructions = [int(a, 16) for a in sys.stdin.read().split()]
+    assert len(instructions) > 10, "no instructions"
+    s.goto("start")
+    for pc in instructions:
+        if pc != function:
+            assert s.ask("Z0,%x,1;X%x,%s" % (pc, len(never) // 2, never)) == "OK"
+    assert s.ask("Z0,%x,1;X%x,%s" % (function, len(holds) // 2, holds)) == "OK"
+    rdi = lambda: int.from_bytes(bytes.fromhex(s.ask("p5")), "little")
+    forwards = []
+    while "swbreak" in s.ask("vCont;c"):
+        assert rdi() % step == 7, "stopped with rdi %d, hit %d" % (rdi(), len(forwards))
+        forwards.append((s.when(), s.state()))
+    assert len(forwards) == count, "%d hits instead of %d" % (len(forwards), count)
+    final = s.state()
+    for place, state in reversed(forwards):
+        assert "swbreak" in s.ask("bc")
+        assert (s.when(), s.state()) == (place, state), "backwards at %s, forwards at %s" % (s.when(), place)
+    assert "replaylog:begin" in s.ask("bc")
+    for pc in instructions:
+        assert s.ask("z0,%x,1" % pc) == "OK"
+    for place, state in random.Random(1).sample(forwards, 5):
+        s.goto(place)
+        assert s.state() == state, "another state at %s" % place
+    s.goto("end")
+    assert s.state() == final, "another end"
+
+
 def watches(s, address, length, first, last):
     """Watchpoint hits between two places, both ways, against what single steps and looking at the bytes find."""
     s.goto("@%d" % first)

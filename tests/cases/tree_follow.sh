@@ -8,7 +8,7 @@ command='echo begin; echo text | tr a-z A-Z; seq 3 | cat; exit 4'
 
 RECORD_OPTIONS=--no-follow OUTPUT=same TREE_OUTPUT=no record_tree alone bash -c "$command"
 [ "$(names alone)" = start:bash ] || fail "--no-follow recorded $(names alone)"
-"$BACKSTEP" info alone | grep -q 'not recorded' || fail "info does not say that children were not recorded"
+"$BACKSTEP" info alone | seen 'not recorded' || fail "info does not say that children were not recorded"
 RECORD_OPTIONS=--no-follow OUTPUT=same record_tree execs bash -c 'echo one; exec bash -c "echo two; exec echo three"'
 [ "$(names execs)" = "start:bash exec:bash exec:echo" ] || fail "--no-follow does not follow the first process: $(names execs)"
 
@@ -17,8 +17,8 @@ for pattern in tr '*/tr' 't[r]' '/*/t?'; do
   expect 4 "$BACKSTEP" record -q -o some --follow="$pattern" bash -c "$command"
   printf 'begin\nTEXT\n1\n2\n3\n' | cmp -s - out || fail "--follow=$pattern changes the output"
   tree_ended some
-  names some | grep -q exec:tr || fail "--follow=$pattern does not record tr: $(names some)"
-  names some | grep -q exec:cat && fail "--follow=$pattern records cat, too: $(names some)"
+  names some | seen exec:tr || fail "--follow=$pattern does not record tr: $(names some)"
+  names some | seen exec:cat && fail "--follow=$pattern records cat, too: $(names some)"
   replay_tree some 1
 done
 

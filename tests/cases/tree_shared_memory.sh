@@ -7,7 +7,7 @@ for round in 1 2 3; do
   grep -q '^anonymous: sum 120000, locked 6000, text' "shared$round.out" || fail "wrong sums"
   grep -q '^file: written by a stranger$' "shared$round.out" || fail "the stranger's words are missing"
   # shellcheck disable=SC2010
-  ! ls "shared$round" | grep -q '^shared-' || fail "control files were left behind"
+  ! ls "shared$round" | seen '^shared-' || fail "control files were left behind"
 done
 RECORD_OPTIONS=--chaos=5 record_tree shared_chaos "$P/tree_shared"
 cat >pool.py <<'PY'

@@ -41,7 +41,7 @@ bool readable(Address a, uint64_t n) {
 std::optional<engine::FetchRange> fetch(Address pc) {
   for (const CodeArea& area : kAreas)
     if (inside(pc, 1, area.start, kAreaSize))
-      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable, false};
+      return engine::FetchRange{area.start, area.start + kAreaSize, area.writable, false, {}, 0};
   return std::nullopt;
 }
 
@@ -282,7 +282,7 @@ void warm_up(Engine& engine) {
 
 void engine_process(Shared& shared, int in, int out, const EngineOptions& options, bool evex, Drive how) try {
   map_memory();
-  engine::bs_hooks = {syscall_hot, [](Context&, const isa::Insn&) { return false; }, on_signal};
+  engine::bs_hooks = {syscall_hot, [](Context&, const isa::Insn&) { return false; }, on_signal, nullptr};
   Engine engine(options, fetch);
   if (evex) warm_up(engine);
   drive = how;

@@ -10,7 +10,7 @@ unset TMUX
 tmux -f /dev/null new-session -d -s t -x 80 -y 24 'bash --norc'
 tmux send-keys -t t 'echo hello-$((40+2))' Enter
 tmux split-window -t t 'bash --norc -c "seq 5; sleep 0.3"'
-for ((i = 0; i < 100; i++)); do tmux capture-pane -p -t t.0 | grep -qx hello-42 && break; sleep 0.1; done
+for ((i = 0; i < 100; i++)); do tmux capture-pane -p -t t.0 | seen -x hello-42 && break; sleep 0.1; done
 tmux capture-pane -p -t t.0 | grep -x hello-42
 tmux kill-server
 SH

@@ -1,0 +1,189 @@
+// The x86-64 ABI for thread-local storage ("variant II") and the debugger interface of the dynamic linker
+// (<link.h>), seen from outside.
+//
+//   fs base -> tcbhead_t { tcb, dtv, … }     dtv[0] generation, dtv[n] = { storage of module n, to free }
+//
+// Modules that were there at the start lie below the thread control block, `l_tls_offset` bytes away; storage
+// of libraries that were opened later is allocated when a thread first touches it. Which number a module has
+// is in its link_map, at a place that differs between versions of glibc.
+#include "serve/loaded_libraries.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "symbols/symbols.h"
+
+namespace backstep::serve {
+namespace {
+
+constexpr size_t kMostLibraries = 10'000;
+constexpr uint64_t kLongestName = 4096;
+
+template <class T>
+std::optional<T> get(const ReadGuest& read, Address at) {
+  auto bytes = read(at, sizeof(T));
+  if (bytes.size() != sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::string get_name(const ReadGuest& read, Address at) {
+  std::string name;
+  while (at && name.size() < kLongestName) {
+    auto bytes = read(at, 64 - at % 64);
+    if (bytes.empty()) break;
+    for (uint8_t b : bytes) {
+      if (!b) return name;
+      name += static_cast<char>(b);
+    }
+    at += bytes.size();
+  }
+  return name;
+}
+
+uint64_t auxiliary(const std::vector<uint8_t>& auxv, uint64_t type) {
+  for (size_t i = 0; i + sizeof(Elf64_auxv_t) <= auxv.size(); i += sizeof(Elf64_auxv_t)) {
+    Elf64_auxv_t entry;
+    std::memcpy(&entry, auxv.data() + i, sizeof entry);
+    if (entry.a_type == type) return entry.a_un.a_val;
+  }
+  return 0;
+}
+
+// The linker leaves the address of its struct r_debug in the program's dynamic section.
+Address debug_structure(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
+  const Address headers = auxiliary(auxv, AT_PHDR);
+  const uint64_t count = auxiliary(auxv, AT_PHNUM);
+  Address bias = 0, dynamic = 0;
+  for (uint64_t i = 0; headers && i < count; i++) {
+    auto header = get<Elf64_Phdr>(read, headers + i * sizeof(Elf64_Phdr));
+    if (!header) return 0;
+    if (header->p_type == PT_PHDR) bias = headers - header->p_vaddr;
+    if (header->p_type == PT_DYNAMIC) dynamic = header->p_vaddr;
+  }
+  for (Address at = dynamic ? dynamic + bias : 0; at; at += sizeof(Elf64_Dyn)) {
+    auto entry = get<Elf64_Dyn>(read, at);
+    if (!entry || entry->d_tag == DT_NULL) break;
+    if (entry->d_tag == DT_DEBUG) return entry->d_un.d_ptr;
+  }
+  return 0;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&apos;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
+  std::vector<Loaded> result;
+  // One list per name space (dlmopen); with r_version 2 they are chained.
+  for (Address list = debug_structure(auxv, read); list;) {
+    auto debug = get<r_debug>(read, list);
+    if (!debug || debug->r_version < 1) break;
+    for (auto at = reinterpret_cast<Address>(debug->r_map); at && result.size() < kMostLibraries;) {
+      auto entry = get<link_map>(read, at);
+      if (!entry) break;
+      result.push_back({at, entry->l_addr, reinterpret_cast<Address>(entry->l_ld),
+                        get_name(read, reinterpret_cast<Address>(entry->l_name)), list});
+      at = reinterpret_cast<Address>(entry->l_next);
+    }
+    if (debug->r_version < 2 || result.size() >= kMostLibraries) break;
+    auto next = get<Address>(read, list + sizeof(r_debug));
+    list = next.value_or(0);
+  }
+  return result;
+}
+
+std::string libraries_document(const std::vector<Loaded>& libraries) {
+  std::string xml = "<library-list-svr4 version=\"1.0\"";
+  if (!libraries.empty()) xml += fmt::format(" main-lm=\"{:#x}\"", libraries.front().link_map);
+  xml += ">";
+  for (const Loaded& l : libraries)
+    if (!l.name.empty())
+      xml += fmt::format("<library name=\"{}\" lm=\"{:#x}\" l_addr=\"{:#x}\" l_ld=\"{:#x}\" lmid=\"{:#x}\"/>",
+                         escaped(l.name), l.link_map, l.base, l.dynamic, l.list);
+  return xml + "</library-list-svr4>";
+}
+
+std::optional<LinkMapLayout> link_map_layout(const std::string& libc_file) {
+  // struct { uint32_t bits, count, offset; }
+  struct Field {
+    uint32_t bits, count, offset;
+  };
+  try {
+    symbols::ElfFile file(libc_file);
+    auto field = [&](const char* name) -> std::optional<uint64_t> {
+      auto bytes = file.data(name, sizeof(Field));
+      if (!bytes) return std::nullopt;
+      Field f;
+      std::memcpy(&f, bytes->data(), sizeof f);
+      return f.bits == 64 && f.count == 1 ? std::optional<uint64_t>(f.offset) : std::nullopt;
+    };
+    auto module = field("_thread_db_link_map_l_tls_modid"),
+         offset = field("_thread_db_link_map_l_tls_offset");
+    if (!module || !offset) return std::nullopt;
+    return LinkMapLayout{*module, *offset};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Address> thread_local_address(Address fs_base, Address link_map, uint64_t offset,
+                                            const std::optional<LinkMapLayout>& layout,
+                                            const ReadGuest& read) {
+  constexpr Address kUnallocated = ~0ull;
+  uint64_t module = 1;
+  if (link_map) {
+    if (!layout) return std::nullopt;
+    auto number = get<uint64_t>(read, link_map + layout->tls_module);
+    if (!number || !*number) return std::nullopt;
+    module = *number;
+  }
+  constexpr uint64_t kEntry = 16;
+  auto dtv = get<Address>(read, fs_base + 8);
+  if (dtv && *dtv) {
+    auto length = get<uint64_t>(read, *dtv - kEntry);  // how many modules it has room for
+    auto storage = get<Address>(read, *dtv + module * kEntry);
+    if (length && module <= *length && storage && *storage && *storage != kUnallocated)
+      return *storage + offset;
+  }
+  if (!link_map) return std::nullopt;
+  // Not touched yet; but if it lies at a fixed distance from the thread control block, it is there all the
+  // same.
+  auto distance = get<uint64_t>(read, link_map + layout->tls_offset);
+  if (!distance || *distance == 0 || *distance + 1 <= 1) return std::nullopt;
+  return fs_base - *distance + offset;
+}
+
+}  // namespace backstep::serve

@@ -1,0 +1,117 @@
+// Where was this text written? The log has the first bytes of each write and how many there were; that is the
+// answer if the program writes short pieces. For longer ones the guest is replayed with its output on: it
+// comes in the order of the log, so the lengths there say which byte belongs to which call. Text that several
+// calls wrote one after the other, a line piece by piece, is found at the call that wrote its first byte.
+// stdout and stderr are two streams.
+#include <algorithm>
+
+#include "recording/codec.h"
+#include "timeline/timeline.h"
+
+namespace backstep::timeline {
+namespace {
+
+struct Write {
+  Moment moment;
+  bool to_stderr = false;
+  uint64_t length = 0;
+  std::string known;  // its beginning
+};
+
+// One of the two streams, as far as it can still matter.
+class Stream {
+ public:
+  explicit Stream(const std::string& text) : text_(text) {}
+
+  // The call that wrote the first byte of the text, once it is complete.
+  const Write* append(const Write& write, std::string_view bytes) {
+    parts_.push_back({&write, recent_.size()});
+    recent_ += bytes;
+    if (size_t at = recent_.find(text_); at != std::string::npos) {
+      auto part = std::upper_bound(parts_.begin(), parts_.end(), at,
+                                   [](size_t a, const Part& p) { return a < p.start; });
+      // A part of no length begins where the next one does.
+      return std::prev(part)->write;
+    }
+    drop(recent_.size() > text_.size() ? recent_.size() - text_.size() + 1 : 0);
+    return nullptr;
+  }
+
+ private:
+  struct Part {
+    const Write* write;
+    size_t start;
+  };
+  void drop(size_t n) {
+    recent_.erase(0, n);
+    while (parts_.size() > 1 && parts_[1].start <= n) parts_.erase(parts_.begin());
+    for (Part& p : parts_) p.start = p.start > n ? p.start - n : 0;
+  }
+
+  const std::string& text_;
+  std::string recent_;
+  std::vector<Part> parts_;
+};
+
+std::vector<Write> writes_of(const LogIndex& log, uint64_t from) {
+  std::vector<Write> writes;
+  log.each(from, [&](const Moment& m, std::span<const uint8_t> bytes) {
+    if (m.kind != recording::EventKind::Syscall || !(m.flags & (recording::kToStdout | recording::kToStderr)))
+      return true;
+    recording::Event e;
+    Tick tick = 0;
+    recording::decode_event(bytes, tick, e);
+    if (e.result <= 0) return true;
+    Write w{m, !(m.flags & recording::kToStdout), static_cast<uint64_t>(e.result), ""};
+    for (const recording::Piece& piece : e.pieces)
+      if (piece.kind == recording::PieceKind::Text)
+        w.known.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+    if (w.known.size() > w.length) w.known.resize(w.length);
+    writes.push_back(std::move(w));
+    return true;
+  });
+  return writes;
+}
+
+}  // namespace
+
+std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t from) {
+  attention.stop_asked = false;
+  const std::vector<Write> writes = writes_of(log_, from);
+  Stream streams[2] = {Stream(text), Stream(text)};
+  size_t next = 0;
+  // As long as the log knows all of it.
+  for (; next < writes.size() && writes[next].known.size() == writes[next].length; next++)
+    if (auto* w = streams[writes[next].to_stderr].append(writes[next], writes[next].known)) return w->moment;
+  if (next == writes.size()) return std::nullopt;
+
+  Position at;
+  Worker worker = worker_at(writes[next].moment.position(), at);
+  Halt halt = run_to(worker, at, writes[next].moment.position());
+  if (halt.why != Halt::AtPoint) return std::nullopt;
+  std::string written;
+  Attention ear = attention;
+  ear.output = [&](const std::string& bytes) { written += bytes; };
+  Until until;
+  until.point = log_.last().position();
+  for (bool more = true; more;) {
+    until.tick = halt.at.tick + slice_;
+    const auto start = Clock::now();
+    const Tick begin = halt.at.tick;
+    halt = worker.run(until, true, &ear);
+    learn(start, begin, halt.at.tick);
+    more = halt.why == Halt::AtTick && !ear.stop_asked;
+    size_t taken = 0;
+    for (; next < writes.size() && written.size() - taken >= writes[next].length; next++) {
+      const std::string_view bytes = std::string_view(written).substr(taken, writes[next].length);
+      if (auto* w = streams[writes[next].to_stderr].append(writes[next], bytes)) return w->moment;
+      taken += writes[next].length;
+    }
+    written.erase(0, taken);
+    if (more && next < writes.size()) keep(worker, halt.at);
+  }
+  attention.stop_asked = ear.stop_asked;
+  return std::nullopt;
+}
+
+}  // namespace backstep::timeline
