@@ -244,6 +244,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_sigaltstack:
       return logged(process_.sys_sigaltstack(args[0], args[1]));
     case SYS_rt_sigreturn:
+      own_range(context().gpr[RSP], 2 * kPage, SharedObject::Hold::Read);
       log_call(row, nr, args, 0, false);
       if (!process_.sys_rt_sigreturn()) {
         on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});

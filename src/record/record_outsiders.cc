@@ -216,6 +216,38 @@ void Recorder::open_range(SharedObject& object, const Region& r, uint64_t addr, 
   }
 }
 
+// The host itself is about to touch guest memory, for the instruction at rip or a signal there.
+void Recorder::own_for_host(uint64_t start, uint64_t end, bool write) {
+  if (!bs_record.sharing) return;
+  for (uint64_t at = start & ~(kPage - 1); at < end; at += kPage) {
+    const Region* r = process_.map.find(at);
+    SharedObject* object = r ? shared_object(*r) : nullptr;
+    if (!object) continue;
+    if (!object->has_view())
+      own_page(at, write ? SharedObject::Hold::Write : SharedObject::Hold::Read, false);
+    if (!object->has_view()) continue;
+    const size_t count = opened_.size();
+    open_view(*object, *r, at);
+    if (opened_.size() == count) continue;
+    refresh(opened_.back(), 0, kPage, false);
+    keep_before(opened_.back());
+  }
+}
+
+void Recorder::own_operands() {
+  constexpr uint64_t kLargest = kXsaveSize;  // the size of an XSAVE area is not in the instruction
+  for (const Accessed& a : instruction_at_rip().accesses)
+    own_for_host(a.start, a.start + std::max(a.length, kLargest), a.write);
+}
+
+// Where the frame of a signal handler goes, on either stack.
+void Recorder::own_frame() {
+  constexpr uint64_t kFrame = 2 * kPage;
+  const uint64_t sp = context().gpr[RSP], alt = process_.signals.alt.sp + process_.signals.alt.size;
+  own_for_host(sp - std::min(sp, kFrame), sp, true);
+  own_for_host(alt - std::min(process_.signals.alt.size, kFrame), alt, true);
+}
+
 // The part of an access that is made now: of a string instruction the rest of the page that it is in.
 static Accessed present_part(const Instruction& in, Accessed a) {
   if (!in.repeated) return a;
@@ -319,10 +351,6 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
     ctx.rip = rip;
     ctx.tick = tick;
     for (OpenPage& open : opened_) std::memcpy(open.object->view(open.page), open.before->data(), kPage);
-  }
-  if (stop && stop->kind == engine::Stop::HostOp) {
-    react(*stop);  // works on the memory itself
-    stop.reset();
   }
   close_views();
   if (stop && stop->kind != engine::Stop::Signal && stop->kind != engine::Stop::TickStop) react(*stop);

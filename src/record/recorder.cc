@@ -353,8 +353,9 @@ void Recorder::on_host_op(const isa::Insn& insn) {
   if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room
     log_.reserve(4096);
     record_host_op_hot(context(), insn);
-  } else if (auto fault = process_.emulate(insn)) {
-    on_fault(*fault);
+  } else {
+    if (bs_record.sharing) own_operands();
+    if (auto fault = process_.emulate(insn)) on_fault(*fault);
   }
 }
 
@@ -388,6 +389,7 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
+  if (bs_record.sharing) own_frame();
   siginfo_t info = fault_siginfo(fault);
   log_signal(info, 0);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
@@ -440,6 +442,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
       case Fate::Handle:
         break;
     }
+    if (bs_record.sharing) own_frame();
     log_signal(info, recording::kAsynchronous);
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;

@@ -183,6 +183,9 @@ class Recorder final : public guest::Placer {
   static void keep_before(OpenPage& open);
   void close_views();
   void open_range(SharedObject& object, const guest::Region& r, uint64_t addr, uint64_t end);
+  void own_for_host(uint64_t start, uint64_t end, bool write);
+  void own_operands();
+  void own_frame();
   bool access_open(const engine::FaultInfo& fault);
   std::optional<engine::Stop> step_alone();
   bool takes_part(int pid) const;

@@ -16,6 +16,12 @@ NATIVE=no RECORD_OPTIONS=--no-follow record_tree inherited "$O"
 NATIVE=no record_tree followed "$O" shared.file
 [ "$logs" = 3 ] || fail "the child was not recorded: $logs logs"
 
+for round in 1 2; do
+  NATIVE=no RECORD_OPTIONS=--no-follow record_tree "operands$round" "$P/tree_operands" shared.file
+  grep -q '^calls 20,' "operands$round.out" || fail "the recorded one did not come to its end"
+done
+NATIVE=no record_tree operands_followed "$P/tree_operands" shared.file
+
 # It was there before.
 "$O" writer "$T/before" &
 for ((i = 0; i < 100; i++)); do [ -s before ] && break; sleep 0.05; done
