@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "guest/buffers.h"
 #include "record/deadlines.h"
 #include "record/recorder.h"
@@ -55,6 +56,7 @@ std::string Recorder::control_path(uint64_t dev, uint64_t inode) const {
 // recorded processes, which take part. False: the memory cannot be kept exact (noted).
 bool Recorder::attach(const Region& r, int fd, void* alias) {
   const uint64_t bytes = r.offset + (r.end - r.start);
+  RoomForFds room;
   auto& object = objects_[{r.dev, r.inode}];
   try {
     if (object) {
