@@ -7,7 +7,7 @@ O=$P/tree_outsider
 for round in 1 2 3; do
   NATIVE=no RECORD_OPTIONS=--no-follow record_tree "named$round" "$O" shared.file
   grep -qx ok "named$round.out" || fail "the recorded one did not come to its end"
-  "$BACKSTEP" info "named$round" | grep -q 'shared with processes that are not recorded' ||
+  "$BACKSTEP" info "named$round" | seen 'shared with processes that are not recorded' ||
     fail "info does not tell of outsiders"
 done
 NATIVE=no RECORD_OPTIONS='--no-follow --chaos=3' record_tree chaos "$O" shared.file
@@ -47,5 +47,5 @@ truncate -s 16384 words
 NATIVE=no record_tree watcher "$O" watcher "$T/words"
 wait
 # shellcheck disable=SC2010
-! ls named1 followed late | grep -q '^shared-' || fail "control files were left behind"
+! ls named1 followed late | seen '^shared-' || fail "control files were left behind"
 ok
