@@ -91,6 +91,7 @@ void MemoryMap::merge(uint64_t start, uint64_t end) {
 }
 
 void MemoryMap::add(Region r) {
+  version_++;
   if (r.start >= r.end) return;
   remove(r.start, r.end);
   if (r.prot & PROT_WRITE) r.content = {};
@@ -100,6 +101,7 @@ void MemoryMap::add(Region r) {
 }
 
 void MemoryMap::remove(uint64_t start, uint64_t end) {
+  version_++;
   if (start >= end) return;
   split(start);
   split(end);
@@ -107,6 +109,7 @@ void MemoryMap::remove(uint64_t start, uint64_t end) {
 }
 
 bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
+  version_++;
   if (!is_mapped(start, end)) return false;
   if (start >= end) return true;
   split(start);

@@ -63,6 +63,9 @@ class MemoryMap {
   // Text of /proc/self/maps, in the kernel's format.
   std::string proc_maps() const;
 
+  // Grows with every change, for those who keep something that follows from the map.
+  uint64_t version() const { return version_; }
+
   uint64_t brk_start = 0, brk = 0;  // brk is the exact value, its pages are a "[heap]" region
 
  private:
@@ -74,6 +77,7 @@ class MemoryMap {
   std::optional<uint64_t> highest_gap(uint64_t size, uint64_t low, uint64_t high) const;
 
   Regions regions_;  // by start; never overlapping, never empty
+  uint64_t version_ = 0;
 };
 
 }  // namespace backstep::guest

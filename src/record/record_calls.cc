@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
@@ -35,6 +36,15 @@ namespace {
 constexpr uint64_t kPage = layout::kPage;
 uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
+}
+
+// A lease that can be had says that nobody has the file open for writing. Not everybody may ask.
+bool is_being_written(int fd) {
+  if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return false;
+  }
+  return errno == EAGAIN;
 }
 
 }  // namespace
@@ -189,6 +199,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_sigaltstack:
       return logged(process_.sys_sigaltstack(args[0], args[1]));
     case SYS_rt_sigreturn:
+      own_range(context().gpr[RSP], 2 * kPage, SharedObject::Hold::Read);
       log_call(row, nr, args, 0, false);
       if (!process_.sys_rt_sigreturn()) {
         on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
@@ -344,7 +355,9 @@ void Recorder::log_discarded(uint64_t start, uint64_t end) {
 }
 
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
-// is what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
+// is what the recording has, whatever becomes of the file. Shared mappings are the real thing if the program
+// can write to them, if somebody has the file open for writing, or if it was changed lately (most that are
+// mapped so are caches of libraries, which nobody changes).
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_mmap);
   auto logged = [&](int64_t result) {
@@ -404,7 +417,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
     logged(static_cast<int64_t>(at));
     log_map(r, "");
-    share(r, memory.get());
+    if (attach(r, memory.get())) share(r, false);
     return static_cast<int64_t>(at);
   }
   if (anonymous) {
@@ -421,8 +434,11 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   // The kernel's own verdict on the request first.
   if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return logged(err);
   std::string key;
-  bool writable_share = shared && (prot & PROT_WRITE);
-  if (shared && !writable_share) writable_share = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  const bool read_only = !(prot & PROT_WRITE) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+  constexpr int64_t kHour = 3600;
+  const bool writable_share =
+      shared && (!read_only || ::time(nullptr) - st.st_mtim.tv_sec < kHour || is_being_written(fd));
+  const bool attached = writable_share && S_ISREG(st.st_mode) && attach(r, fd);
   if (S_ISREG(st.st_mode)) {
     RoomForFds room;
     try {
@@ -441,8 +457,6 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (writable_share) {
       shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
       bs_record.shared_files = true;
-      note_once(fmt::format(
-          "{} is mapped shared: what processes that are not recorded change in it is not logged", r.name));
     }
   } else if (r.name != "/dev/zero") {
     note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
@@ -450,7 +464,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
-  if (writable_share && S_ISREG(st.st_mode)) share(r, fd);
+  if (attached) share(r, !read_only || is_being_written(fd));
   return static_cast<int64_t>(at);
 }
 
@@ -481,7 +495,8 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
   auto file = changed_file(nr, args, -1);
   if (!file) return;
   auto it = objects_.find(file->id);
-  if (it == objects_.end() || it->second->alone()) return;
+  if (it == objects_.end()) SharedControl::open_to_writer(control_path(file->id.first, file->id.second));
+  if (it == objects_.end() || it->second->alone() || it->second->has_view()) return;
   SharedObject& object = *it->second;
   uint64_t first = 0, last = object.pages() * kPage;
   if (nr == SYS_write || nr == SYS_pwrite64) {
@@ -532,6 +547,8 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   process_.map.for_each([&](const Region& r) {
     if (!(r.flags & MAP_SHARED) || r.dev != st.st_dev || r.inode != st.st_ino) return;
+    if (SharedObject* object = shared_object(r); object && object->has_view())
+      return;  // seen when it is read
     for (auto [from, to] : {std::pair{first, last}, std::pair{grown_from, grown_to}}) {
       uint64_t a = std::max(from, r.offset), b = std::min({to, size, r.offset + (r.end - r.start)});
       if (a < b) parts.emplace_back(r.start + (a - r.offset), b - a);

@@ -126,6 +126,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   if (own && own->name.starts_with("fd/")) number = own->name.substr(3);
   if (is_number(number)) kind = kind_of(std::stoul(number)) & 3;
   if (result >= 0) set_kind(static_cast<uint64_t>(result), kind);
+  if (result >= 0) tell_opened(static_cast<int>(result));
   log_call(row, nr, args, result);
   if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
     log_file_change(nr, args, result);

@@ -311,7 +311,7 @@ bool record_syscall_hot(Context& ctx) {
   if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
-  if (s.shared_files && changes_files(nr)) return false;
+  if ((s.shared_files || *s.tree_files) && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
   if ((nr == 4 || nr == 262 || nr == 332) && is_in_proc(ctx.gpr[nr == 4 ? RDI : RSI])) return false;
@@ -355,6 +355,11 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   HotState& s = bs_record;
   auto* uc = static_cast<ucontext_t*>(frame);
   auto* about = static_cast<const siginfo_t*>(info);
+  if (signo == SIGTRAP && about->si_code == SI_SIGIO) {  // of inotify
+    s.outsider = true;
+    __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
+    return engine::SignalVerdict::Stop;
+  }
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;

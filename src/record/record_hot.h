@@ -53,6 +53,8 @@ struct HotState {
   bool threads;
   bool sharing;                 // some shared memory has owners by page: calls need a look at their buffers
   volatile bool share_request;  // another process wants a page of ours
+  volatile bool outsider;       // somebody has opened a file that we have mapped shared
+  const uint64_t* tree_files;   // files that processes of the recording have mapped shared
   bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
   bool filtered;                // some thread has a filter on its calls (seccomp)
   bool chaos;                   // chaos mode: calls that move bytes are not made as asked

@@ -149,8 +149,16 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
       detached_ = true;  // it has given up the rights for that; its parent's log says that it was started
     }
   }
-  for (auto& [key, object] : objects_) object->become_child();
+  for (auto& [key, object] : objects_) {
+    object->become_child();
+    if (object->has_view()) open_object(*object);  // the one that it has is its parent's
+  }
   requests_.clear();
+  watches_.clear();
+  if (int& queue = s.our_fds[2]; queue >= 0) {
+    if (!shares_files) ::close(queue);
+    queue = -1;
+  }
   if (s.sharing) start_threads();
   // A child of vfork may fork: that is a process like any other, with memory of its own.
   vfork_ = s.no_leave = false;
@@ -183,7 +191,10 @@ void Recorder::live_as_vfork_child(void* recorder) {
   auto& self = *static_cast<Recorder*>(recorder);
   self.process_.current().tid = gettid();
   self.set_real_mask();
-  for (;;) self.react(self.process_.engine().run());
+  for (;;) {
+    self.react(self.process_.engine().run());
+    self.before_guest();
+  }
 }
 
 int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) {
@@ -373,6 +384,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     program = "/proc/self/exe";
   } else {
     note_once(fmt::format("the program became {} (execve), which was not recorded", *path));
+    hand_out_inherited();
   }
   if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);
 
@@ -402,7 +414,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
   if (!vfork_) {
-    for (auto& [key, object] : objects_) object->release_all();
+    for (auto& [key, object] : objects_) object->leave();
     process_.engine().save_translations();
   }
   uint64_t mask = process_.signals.mask;
@@ -414,6 +426,9 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
+  if (!vfork_)
+    for (auto& [key, object] : objects_) object->return_to();
+  if (!objects_.empty()) start_sharing();
   check_shared(0, ~0ull);
   set_real_mask();
   vfork_end_ = {};

@@ -94,8 +94,8 @@ int64_t Recorder::do_traceme(const Syscall& row, const uint64_t args[6]) {
 }
 
 void Recorder::go_native() {
+  become_outsider();
   if (!detached_) {
-    leave_shared();
     log_.stop("the process asked to be traced (ptrace)");
     close_recording(EndKind::Stopped, 0, context().rip);
   }

@@ -1,6 +1,7 @@
 // Shared memory of the guest: which pages it may touch, and what is logged when it gets them
 // (shared_memory.h).
 #include <fmt/format.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "guest/buffers.h"
 #include "record/deadlines.h"
 #include "record/recorder.h"
@@ -24,6 +26,7 @@ using recording::EventKind;
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
+constexpr uint64_t kSegments = 0x5359'5356;  // "SYSV": what we call the device of System V segments
 
 using Hold = SharedObject::Hold;
 
@@ -44,25 +47,54 @@ SharedObject* Recorder::shared_object(const Region& r) {
   return it == objects_.end() ? nullptr : it->second.get();
 }
 
-// A new shared mapping `r` of `fd`, which is in place.
-void Recorder::share(const Region& r, int fd, void* alias) {
+std::string Recorder::control_path(uint64_t dev, uint64_t inode) const {
+  return fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), dev, inode);
+}
+
+// Before a shared mapping `r` of `fd` is logged, with the contents that it has: from here on we hear of
+// everybody who opens the file, so what is not in those contents comes from who has it open already, or from
+// recorded processes, which take part. False: the memory cannot be kept exact (noted).
+bool Recorder::attach(const Region& r, int fd, void* alias) {
   const uint64_t bytes = r.offset + (r.end - r.start);
+  RoomForFds room;
   auto& object = objects_[{r.dev, r.inode}];
   try {
     if (object) {
       object->extend(fd, bytes);
-    } else {
-      object = std::make_unique<SharedObject>(
-          fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), r.dev, r.inode), fd, bytes, alias);
+      object->forget_all();  // replay maps the file as it is now, not as we knew it
+      return true;
     }
+    windows_of_ = nullptr;
+    object = std::make_unique<SharedObject>(control_path(r.dev, r.inode), fd, bytes, alias);
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});
     note_once(fmt::format("{}; what other processes change in {} is not recorded", e.what(), r.name));
-    return;
+    return false;
   }
-  if (object->alone()) return;
-  start_sharing();
-  protect_shared(*object, r.start, r.end);
+  if (!(r.flags & MAP_ANONYMOUS)) {
+    tree_.count_shared_file();
+    watch_opens(*object, fd);
+  }
+  return true;
+}
+
+// … after it was logged. `outsiders`: others may have it already.
+void Recorder::share(const Region& r, bool outsiders) {
+  SharedObject* object = shared_object(r);
+  if (!object) return;
+  // The kernel's name for a System V segment is device 1 and its id.
+  const bool segment = r.dev == kSegments;
+  if (outsiders && !object->is_open() && outsider_has(segment ? 1 : r.dev, segment ? r.inode - 1 : r.inode))
+    let_outsiders_in(*object);
+  if (object->is_open()) {
+    if (object->has_view())
+      show_view(*object);
+    else
+      open_object(*object);
+  } else if (!object->alone()) {
+    start_sharing();
+    protect_shared(*object, r.start, r.end);
+  }
 }
 
 // System V shared memory: a segment is an object like any other, named by its id.
@@ -91,25 +123,31 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   }
   void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
   if (got != reinterpret_cast<void*>(at)) return logged(-errno);
-  constexpr uint64_t kDevice = 0x5359'5356;  // "SYSV"
   Region r{at,
            at + size,
            flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_ANONYMOUS,
            0,
            fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)),
-           kDevice,
+           kSegments,
            static_cast<uint64_t>(id) + 1};
   process_.map.add(r);
   logged(static_cast<int64_t>(at));
   log_map(r, "");
   if (objects_.count({r.dev, r.inode})) {
-    share(r, -1, nullptr);
+    attach(r, -1);
+    share(r, false);
     return static_cast<int64_t>(at);
   }
   void* alias = shmat(id, nullptr, static_cast<int>(flags & SHM_RDONLY));
   if (alias == reinterpret_cast<void*>(-1)) return static_cast<int64_t>(at);
-  share(r, -1, alias);
+  if (!attach(r, -1, alias)) return static_cast<int64_t>(at);
+  if (about.shm_perm.__key != IPC_PRIVATE)
+    note_once(
+        fmt::format("{} is a shared segment: what processes that are not recorded write into it is not "
+                    "logged if they attach it after the program did",
+                    r.name));
+  share(r, true);
   // What it held before.
   if (SharedObject* object = shared_object(r); object && object->alone())
     for (uint64_t page = at; page < at + size; page += kPage) {
@@ -151,17 +189,44 @@ void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end
   });
 }
 
+// The guest's mappings of an object. Looking through all of them for each page would take longer than the
+// rest.
+const std::vector<Recorder::Window>& Recorder::windows(SharedObject& object) {
+  if (windows_version_ != process_.map.version() || windows_of_ != &object) {
+    windows_.clear();
+    process_.map.for_each([&](const Region& r) {
+      if (shared_object(r) == &object) windows_.push_back({r.start, r.end, r.offset, r.prot});
+    });
+    windows_version_ = process_.map.version();
+    windows_of_ = &object;
+  }
+  return windows_;
+}
+
+// A page that changes hands often gets a mapping of its own in the kernel's books, by another access advice
+// than its neighbours have: splitting and joining mappings is most of the cost of mprotect.
+void Recorder::keep_apart(SharedObject& object, uint64_t page, uint64_t at) {
+  constexpr uint64_t kMost = 8192;
+  if (object.set_apart(page, kMost))
+    madvise(reinterpret_cast<void*>(at), kPage, page % 2 ? MADV_RANDOM : MADV_SEQUENTIAL);
+}
+
 // Makes the guest's rights to a page those that it holds.
 void Recorder::set_page_rights(SharedObject& object, uint64_t page) {
   const Hold hold = object.hold(page);
-  process_.map.for_each([&](const Region& r) {
-    if (shared_object(r) != &object) return;
+  for (const Window& w : windows(object)) {
     const uint64_t offset = page * kPage;
-    if (offset < r.offset || offset - r.offset >= r.end - r.start) return;
-    const uint64_t at = r.start + (offset - r.offset);
-    if (r.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
-    mprotect(reinterpret_cast<void*>(at), kPage, real_prot(r.prot, hold));
-  });
+    if (offset < w.offset || offset - w.offset >= w.end - w.start) continue;
+    const uint64_t at = w.start + (offset - w.offset);
+    if (w.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
+    if (hold == Hold::None) keep_apart(object, page, at);
+    if (mprotect(reinterpret_cast<void*>(at), kPage, real_prot(w.prot, hold)) == 0) continue;
+    // The kernel allows no more mappings (vm.max_map_count): begin anew, with nothing.
+    for (const Window& all : windows(object))
+      mprotect(reinterpret_cast<void*>(all.start), all.end - all.start, PROT_NONE);
+    object.release_all();
+    return;
+  }
 }
 
 // After the guest changed its mappings: rights that the kernel gave are taken away again.
@@ -177,7 +242,13 @@ void Recorder::drop_unmapped() {
     bool mapped = false;
     process_.map.for_each([&](const Region& r) { mapped |= shared_object(r) == entry.second.get(); });
     if (!mapped) {
+      windows_of_ = nullptr;
       std::erase_if(requests_, [&](auto& request) { return request.first == entry.second.get(); });
+      std::erase_if(watches_, [&](auto& watch) {
+        if (watch.second.first != entry.second.get()) return false;
+        inotify_rm_watch(bs_record.our_fds[2], watch.first);
+        return true;
+      });
       entry.second->detach();
     }
     return !mapped;
@@ -189,12 +260,17 @@ void Recorder::drop_unmapped() {
 bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   const Region* r = process_.map.find(addr);
   SharedObject* object = r ? shared_object(*r) : nullptr;
-  if (!object || object->alone()) return false;
+  if (!object || object->alone() || object->has_view()) return false;
   if (wanted == Hold::Write && !(r->prot & PROT_WRITE)) wanted = Hold::Read;
   const uint64_t at = addr & ~(kPage - 1), page = (r->offset + (at - r->start)) / kPage;
   if (object->hold(page) >= wanted) return false;
+  if (!in_call && own_alone(*object)) return true;
   if (object->acquire(page, wanted, [this] { serve_shared(); }))
     log_shared(at, object->contents(page), object->before(), in_call);
+  if (object->hold(page) < wanted) {
+    open_object(*object);
+    return true;
+  }
   set_page_rights(*object, page);
   if (object->contested(page)) {
     requests_.emplace_back(object, page);
@@ -203,20 +279,46 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   return true;
 }
 
+// If nobody else is left, all pages are ours again.
+bool Recorder::own_alone(SharedObject& object) {
+  constexpr size_t kMost = 1024;           // pages that are logged for it
+  constexpr int64_t kPause = 100'000'000;  // until it is tried again: all pages must be looked at
+  if (object.others() || !requests_.empty() || monotonic_ns() < alone_again_ns_) return false;
+  alone_again_ns_ = monotonic_ns() + kPause;
+  std::vector<std::pair<uint64_t, uint64_t>> changed;  // address, page
+  for (uint64_t page : object.stale(kMost + 1)) {
+    auto at = address_of(object, page);
+    if (!at) return false;  // a mapping that comes later would show what was not logged
+    changed.emplace_back(*at, page);
+  }
+  if (changed.size() > kMost || !object.return_alone()) return false;
+  for (auto [at, page] : changed) log_shared(at, object.contents(page), nullptr, false);
+  process_.map.for_each([&](const Region& r) {
+    if (shared_object(r) != &object) return;
+    process_.engine().forget(r.start, r.end);
+    mprotect(reinterpret_cast<void*>(r.start), r.end - r.start, real_prot(r.prot, Hold::Write));
+  });
+  return true;
+}
+
+std::optional<uint64_t> Recorder::address_of(SharedObject& object, uint64_t page) {
+  const uint64_t offset = page * kPage;
+  for (const Window& w : windows(object))
+    if (offset >= w.offset && offset - w.offset < w.end - w.start) return w.start + (offset - w.offset);
+  return std::nullopt;
+}
+
 // … for writing, wherever and whether the guest has it mapped.
 void Recorder::own_object_page(SharedObject& object, uint64_t page) {
-  std::optional<uint64_t> at;
-  process_.map.for_each([&](const Region& r) {
-    const uint64_t offset = page * kPage;
-    if (shared_object(r) == &object && offset >= r.offset && offset - r.offset < r.end - r.start)
-      at = r.start + (offset - r.offset);
-  });
+  if (object.has_view()) return;
+  const std::optional<uint64_t> at = address_of(object, page);
   if (object.acquire(page, Hold::Write, [this] { serve_shared(); })) {
     if (at)
       log_shared(*at, object.contents(page), object.before(), true);
     else
       object.forget(page);
   }
+  if (object.hold(page) != Hold::Write) return open_object(object);
   if (at) set_page_rights(object, page);
 }
 
@@ -241,10 +343,12 @@ void Recorder::own_range(uint64_t addr, uint64_t size, Hold wanted) {
   if (size == 0 || !bs_record.sharing) return;
   for (const Region* r = process_.map.next(addr); r && r->start < addr + size;
        r = process_.map.next(r->end)) {
-    if (!shared_object(*r)) continue;
+    SharedObject* object = shared_object(*r);
+    if (!object) continue;
     const uint64_t end = std::min(r->end, addr + size);
-    for (uint64_t at = std::max(r->start, addr) & ~(kPage - 1); at < end; at += kPage)
+    for (uint64_t at = std::max(r->start, addr) & ~(kPage - 1); at < end && !object->has_view(); at += kPage)
       own_page(at, wanted, true);
+    if (object->has_view()) open_range(*object, *r, std::max(r->start, addr), end);
   }
 }
 
@@ -310,6 +414,7 @@ void Recorder::serve_shared() {
       protect_shared(*object, 0, ~0ull);
     }
     for (uint64_t page : object->asked()) requests_.emplace_back(object.get(), page);
+    if (object->is_open() && !object->has_view()) open_object(*object);
   }
   grant_requests(monotonic_ns());
 }
@@ -352,6 +457,8 @@ void Recorder::wake_up() {
       set_page_rights(*object, page);
       requests_.emplace_back(object.get(), page);
     }
+  for (auto& [key, object] : objects_)
+    if (object->is_open() && !object->has_view()) open_object(*object);
   if (!requests_.empty()) bs_record.share_request = true;
 }
 

@@ -387,6 +387,8 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
     case SYS_sched_yield:
       yielded_ = true;
       bs_record.turn_request = true;
+      // It may wait for another process.
+      if (bs_record.sharing && !turns_.anyone_ready()) syscall(SYS_sched_yield);
       return done(0);
     case SYS_futex:
       return do_futex(args, result);

@@ -103,6 +103,7 @@ Recorder::~Recorder() = default;
 void Recorder::prepare(CpuLevel level) {
   HotState& s = bs_record;
   s.log = &log_.appender();
+  s.tree_files = &tree_.shared_files();
   s.cpu = level;
   if (level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
@@ -213,7 +214,13 @@ void Recorder::run() {
       if (bs_record.turn_request) preempt();
       if (bs_record.share_request) serve_shared();
     } while (bs_record.turn_request);
+    before_guest();
   }
+}
+
+void Recorder::before_guest() {
+  if (!opened_.empty()) close_views();
+  if (bs_record.outsider) look_for_outsiders();
 }
 
 void Recorder::react(const engine::Stop& stop) {
@@ -267,10 +274,9 @@ void Recorder::on_syscall() {
   syscall_args(ctx, args);
   const Syscall& row = syscall_row(nr);
   if (s.filtered && !s.executed && filtered_call(nr, args)) return;
-  if (s.sharing && !s.executed) {
-    own_arguments(row, nr, args);
-    if (changes_files(nr)) own_changed_file(nr, args);
-  }
+  if (s.sharing && !s.executed) own_arguments(row, nr, args);
+  if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
+  if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1]);
   int64_t result;
   std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
@@ -357,8 +363,9 @@ void Recorder::on_host_op(const isa::Insn& insn) {
   if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room
     log_.reserve(4096);
     record_host_op_hot(context(), insn);
-  } else if (auto fault = process_.emulate(insn)) {
-    on_fault(*fault);
+  } else {
+    if (bs_record.sharing) own_operands();
+    if (auto fault = process_.emulate(insn)) on_fault(*fault);
   }
 }
 
@@ -377,15 +384,22 @@ void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
 
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
-  Context& ctx = context();
   if (process_.alias_write(fault)) return;
-  if (fault.signo == SIGSEGV && bs_record.sharing &&
-      own_page(fault.address,
-               fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
-    return;
+  if (fault.signo == SIGSEGV && bs_record.sharing) {
+    if (access_open(fault)) return;
+    if (own_page(fault.address,
+                 fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
+      return;
+  }
+  on_guest_fault(fault);
+}
+
+void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
+  Context& ctx = context();
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
   if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
+  if (bs_record.sharing) own_frame();
   siginfo_t info = fault_siginfo(fault);
   log_signal(info, 0);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
@@ -438,6 +452,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
       case Fate::Handle:
         break;
     }
+    if (bs_record.sharing) own_frame();
     log_signal(info, recording::kAsynchronous);
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;
@@ -518,6 +533,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
   if (options_.engine.statistics) say(process_.engine().statistics());
+  if (leader_) SharedControl::clean(recording_.dir());
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
 

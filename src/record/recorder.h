@@ -48,6 +48,8 @@ class Recorder final : public guest::Placer {
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
+  void on_guest_fault(const engine::FaultInfo& fault);
+  void before_guest();  // what must be settled before guest code runs on
   // Behind a call: memory checksums, signals.
   void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
@@ -135,15 +137,24 @@ class Recorder final : public guest::Placer {
 
   // record_shared.cc
   SharedObject* shared_object(const guest::Region& region);
-  void share(const guest::Region& region, int fd, void* alias = nullptr);
+  bool attach(const guest::Region& region, int fd, void* alias = nullptr);
+  void share(const guest::Region& region, bool outsiders);
   int64_t do_shmat(const uint64_t args[6]);
   int64_t do_shmdt(const uint64_t args[6]);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
+  void keep_apart(SharedObject& object, uint64_t page, uint64_t at);
   void set_page_rights(SharedObject& object, uint64_t page);
   void check_shared(uint64_t start, uint64_t end);
   void drop_unmapped();
   bool own_page(uint64_t addr, SharedObject::Hold wanted, bool in_call);
+  struct Window {
+    uint64_t start, end, offset;
+    int prot;
+  };
+  const std::vector<Window>& windows(SharedObject& object);
+  bool own_alone(SharedObject& object);
+  std::optional<uint64_t> address_of(SharedObject& object, uint64_t page);
   void own_object_page(SharedObject& object, uint64_t page);
   void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -156,6 +167,36 @@ class Recorder final : public guest::Placer {
   void wake_up();
   void share_with_child();
   void leave_shared();
+  std::string control_path(uint64_t dev, uint64_t inode) const;
+
+  // record_outsiders.cc: shared memory that processes write which are not recorded
+  struct OpenPage {
+    SharedObject* object = nullptr;
+    uint64_t page = 0, at = 0;                   // of the object; in the guest
+    std::unique_ptr<SharedObject::Page> before;  // what it held before the guest or the kernel wrote to it
+  };
+  void open_object(SharedObject& object);
+  void show_view(SharedObject& object);
+  void open_view(SharedObject& object, const guest::Region& r, uint64_t at);
+  bool refresh(OpenPage& open, uint64_t from, uint64_t to, bool in_call);
+  static void keep_before(OpenPage& open);
+  void close_views();
+  void open_range(SharedObject& object, const guest::Region& r, uint64_t addr, uint64_t end);
+  void own_for_host(uint64_t start, uint64_t end, bool write);
+  void own_operands();
+  void own_frame();
+  bool access_open(const engine::FaultInfo& fault);
+  std::optional<engine::Stop> step_alone();
+  bool takes_part(int pid) const;
+  bool outsider_has(uint64_t dev, uint64_t inode) const;
+  void watch_opens(SharedObject& object, int fd);
+  void look_for_outsiders();
+  void let_outsiders_in(SharedObject& object);
+  void become_outsider();
+  void hand_out(int fd);
+  void hand_out_inherited();
+  void hand_out_sent(int socket, uint64_t message);
+  void tell_opened(int fd);
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -218,6 +259,13 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
+  int64_t alone_again_ns_ = 0;   // when own_alone() looks again
+  std::vector<Window> windows_;  // of the object that was asked for last
+  const SharedObject* windows_of_ = nullptr;
+  uint64_t windows_version_ = 0;
+  std::vector<OpenPage> opened_;  // pages of views that the kernel, or one instruction, may touch now
+  std::map<int, std::pair<SharedObject*, uint32_t>>
+      watches_;  // inotify: object, opens that are accounted for
 
   Turns turns_;
   Chaos chaos_;

@@ -16,11 +16,14 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hot.h"
+#include "record/body_hot.h"
 #include "record/turns.h"
 
 namespace backstep::recorder {
@@ -29,6 +32,7 @@ namespace {
 constexpr uint64_t kPage = SharedObject::kPageSize;
 constexpr uint64_t kMostPages = 1 << 24;  // 64 GB; the control file is sparse
 constexpr uint64_t kControlSize = sizeof(SharedHeader) + kMostPages * sizeof(SharedPage);
+constexpr uint32_t kOpen = 0x3f'ffff;  // as the writer of a page: it is open
 constexpr uint64_t kReaders = (1ull << SharedHeader::kSeats) - 1;
 
 void wait_for_change(uint32_t* word, uint32_t value) {
@@ -70,6 +74,24 @@ Life life_of(uint32_t pid) {
   for (int i = 4; i < 22; i++) fields >> skipped;
   fields >> life.started;
   return life;
+}
+
+// To the thread that runs the guest, which is the first: a body could do nothing about it.
+void signal_runner(uint32_t pid) {
+  siginfo_t info;
+  std::memset(&info, 0, sizeof info);
+  info.si_signo = SIGTRAP;
+  info.si_code = SI_QUEUE;
+  info.si_pid = bs_wakeups.pid;
+  info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
+  syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
+}
+
+// Zombies hold nothing: nobody may be there to collect them but the one that waits for their pages.
+bool is_dead(uint32_t pid, uint64_t started) {
+  const Life life = life_of(pid);
+  if (life.state == 'X' || life.state == 'Z' || life.state == 'x') return true;
+  return started != 0 && started != life.started;
 }
 
 // The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.
@@ -120,6 +142,7 @@ SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t byt
 }
 
 SharedObject::~SharedObject() {
+  if (view_) munmap(view_, view_bytes_);
   if (header_) munmap(header_, kControlSize);
   if (alias_) munmap(alias_, bytes_);
 }
@@ -135,6 +158,7 @@ void SharedObject::sit_down() {
       // What its last owner held for reading, if it was killed, looks like ours then: that costs a question.
       if (!swap(seat.pid, pid, me_)) continue;
       __atomic_store_n(&seat.asleep, 0, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat.viewing, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.started, started, __ATOMIC_SEQ_CST);
       seat_ = i;
       return;
@@ -157,6 +181,15 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   alias_ = static_cast<unsigned char*>(p);
   bytes_ = bytes;
   local_.resize(bytes / kPage);
+  if (!view_) return;
+  if (ftruncate(view_fd_.get(), static_cast<off_t>(bytes)) == 0)
+    p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, view_fd_.get(), 0);
+  else
+    p = MAP_FAILED;
+  if (p == MAP_FAILED) throw Error("cannot make the view of shared memory larger: " + errno_text(errno));
+  munmap(view_, view_bytes_);
+  view_ = static_cast<unsigned char*>(p);
+  view_bytes_ = bytes;
 }
 
 Seat* SharedObject::seat_of(uint32_t pid) const {
@@ -165,13 +198,9 @@ Seat* SharedObject::seat_of(uint32_t pid) const {
   return nullptr;
 }
 
-// Zombies hold nothing: nobody may be there to collect them but the one that waits for their pages.
 bool SharedObject::is_gone(uint32_t pid) const {
-  const Life life = life_of(pid);
-  if (life.state == 'X' || life.state == 'Z' || life.state == 'x') return true;
   const Seat* seat = seat_of(pid);
-  const uint64_t started = seat ? load(seat->started) : 0;
-  return started != 0 && started != life.started;
+  return is_dead(pid, seat ? load(seat->started) : 0);
 }
 
 void SharedObject::ask(uint64_t page, uint32_t pid) {
@@ -180,14 +209,16 @@ void SharedObject::ask(uint64_t page, uint32_t pid) {
     if (at < Seat::kMail)
       __atomic_store_n(&seat->pages[at], static_cast<uint32_t>(page + 1), __ATOMIC_SEQ_CST);
   }
-  siginfo_t info;
-  std::memset(&info, 0, sizeof info);
-  info.si_signo = SIGTRAP;
-  info.si_code = SI_QUEUE;
-  info.si_pid = static_cast<pid_t>(me_);
-  info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
-  // To the thread that runs the guest, which is the first: a body could do nothing about it.
-  syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
+  // A pid that is another process's by now must not get the signal: it would die of it. Pids are not used
+  // again within milliseconds.
+  constexpr int64_t kSure = 10'000'000;
+  const int64_t now = monotonic_ns();
+  auto& sure_until = alive_until_[pid];
+  if (sure_until < now) {
+    if (is_gone(pid)) return;
+    sure_until = now + kSure;
+  }
+  signal_runner(pid);
 }
 
 std::vector<uint64_t> SharedObject::asked() {
@@ -260,7 +291,8 @@ bool SharedObject::rob(uint64_t page, SharedPage& p, uint32_t pid, bool write) {
 void SharedObject::bury(SharedPage& p) {
   const uint64_t state = load(p.state);
   const uint32_t writer = writer_of(state);
-  if (writer && writer != me_ && is_gone(writer) && swap(p.state, state, with_writer(state, 0))) {
+  if (writer && writer != me_ && writer != kOpen && is_gone(writer) &&
+      swap(p.state, state, with_writer(state, 0))) {
     __atomic_fetch_add(&p.version, 1, __ATOMIC_SEQ_CST);
     return;
   }
@@ -271,11 +303,13 @@ void SharedObject::bury(SharedPage& p) {
   }
 }
 
-void SharedObject::wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile) {
+// False: the page is open.
+bool SharedObject::wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile) {
   SharedPage& p = pages_[page];
   constexpr int64_t kPatience = 1'000'000;  // ns until somebody is asked again
   uint64_t asked = 0;                       // readers, and the writer's pid
   int64_t asked_ns = 0;
+  bool got = true;
   __atomic_fetch_add(&p.waiting, 1, __ATOMIC_SEQ_CST);
   if (write) __atomic_fetch_add(&p.want_write, 1, __ATOMIC_SEQ_CST);
   for (;;) {
@@ -288,6 +322,10 @@ void SharedObject::wait_for(uint64_t page, bool write, const std::function<void(
     }
     const uint64_t state = load(p.state);
     const uint32_t writer = writer_of(state);
+    if (writer == kOpen) {
+      got = false;
+      break;
+    }
     if (writer && writer != me_ && writer != writer_of(asked) && !rob(page, p, writer, write)) {
       ask(page, writer);
       asked = with_writer(asked, writer);
@@ -308,6 +346,7 @@ void SharedObject::wait_for(uint64_t page, bool write, const std::function<void(
   }
   if (write) __atomic_fetch_sub(&p.want_write, 1, __ATOMIC_SEQ_CST);
   __atomic_fetch_sub(&p.waiting, 1, __ATOMIC_SEQ_CST);
+  return got;
 }
 
 void SharedObject::set_hold(uint64_t page, Hold hold) {
@@ -327,9 +366,14 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
   Local& mine = local_[page];
   if (seat_ < 0) wanted = Hold::Write;
   if (hold(page) < wanted) {
-    wait_for(page, wanted == Hold::Write, meanwhile);
+    // A page that was read and then written would change hands twice.
+    mine.hinted = wanted == Hold::Read && mine.migrates;
+    if (mine.hinted) wanted = Hold::Write;
+    if (mine.hold == Hold::Read) mine.migrates = true;
+    if (!wait_for(page, wanted == Hold::Write, meanwhile)) return false;
     set_hold(page, wanted);
     mine.acquired_ns = monotonic_ns();
+    if (mine.hinted) mine.sum = hot::crc32c(0, contents(page), kPage);
   }
   if (alone_) return false;
   const uint32_t version = load(pages_[page].version);
@@ -360,8 +404,10 @@ void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& me
   const bool wrote = mine.hold == Hold::Write;
   set_hold(page, to);
   meanwhile();
-  const bool copied = to == Hold::None && mine.copied == kNone;
+  const bool copied = to == Hold::None && mine.copied == kNone && copies_;
   if (copied) keep_copy(page);
+  if (mine.hinted && mine.sum == hot::crc32c(0, contents(page), kPage)) mine.migrates = false;
+  mine.hinted = false;
   if (wrote) {
     const uint32_t version = __atomic_add_fetch(&p.version, 1, __ATOMIC_SEQ_CST);
     if (mine.seen != kNone) mine.seen = version;
@@ -379,7 +425,11 @@ void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& me
 }
 
 void SharedObject::release_all() {
+  // Copies of so many pages would take longer than logging those whole that change hands.
+  constexpr size_t kFew = 512;
+  copies_ = held_.size() <= kFew;
   while (!held_.empty()) lower(held_.back(), Hold::None, [] {});
+  copies_ = true;
 }
 
 void SharedObject::leave_alone() {
@@ -388,6 +438,66 @@ void SharedObject::leave_alone() {
   alone_ = false;
   __atomic_store_n(&header_->alone, 0, __ATOMIC_SEQ_CST);
   wake(&header_->alone);
+}
+
+bool SharedObject::return_alone() {
+  if (load(header_->attached) != 1 || is_open()) return false;
+  __atomic_store_n(&header_->alone, me_, __ATOMIC_SEQ_CST);
+  if (load(header_->attached) == 1) {
+    alone_ = true;
+    while (!held_.empty()) set_hold(held_.back(), Hold::None);
+    for (Local& page : local_) page.copied = kNone;
+    return true;
+  }
+  __atomic_store_n(&header_->alone, 0, __ATOMIC_SEQ_CST);
+  wake(&header_->alone);
+  return false;
+}
+
+std::vector<uint64_t> SharedObject::stale(size_t most) const {
+  std::vector<uint64_t> pages;
+  for (uint64_t i = 0; i < local_.size() && pages.size() < most; i++)
+    if (local_[i].seen != load(pages_[i].version)) pages.push_back(i);
+  return pages;
+}
+
+void SharedObject::forget_all() {
+  for (Local& page : local_) {
+    if (page.hold == Hold::None && !alone_) page.seen = kNone;
+    page.known = false;
+  }
+}
+
+void SharedObject::set_open() {
+  if (__atomic_exchange_n(&header_->open, 1, __ATOMIC_SEQ_CST)) return;
+  for (const Seat& seat : header_->seats)
+    if (const uint32_t pid = load(seat.pid); pid && pid != me_) ask(0, pid);
+}
+
+// What a replay has in these pages is not known here (a copy of all of them would take long, and outsiders
+// may be at work already): the first access to each logs it whole.
+void SharedObject::make_view() {
+  release_all();
+  leave_alone();
+  if (view_) munmap(view_, view_bytes_);
+  view_fd_ = Fd(memfd_create("backstep-view", MFD_CLOEXEC));
+  void* p = MAP_FAILED;
+  if (view_fd_ && ftruncate(view_fd_.get(), static_cast<off_t>(bytes_)) == 0)
+    p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, view_fd_.get(), 0);
+  if (p == MAP_FAILED) throw Error("cannot make a view of shared memory: " + errno_text(errno));
+  view_ = static_cast<unsigned char*>(p);
+  view_bytes_ = bytes_;
+  for (Local& page : local_) page.known = false;
+  if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].viewing, 1, __ATOMIC_SEQ_CST);
+}
+
+void SharedObject::open_page(uint64_t page, const std::function<void()>& meanwhile) {
+  SharedPage& p = pages_[page];
+  if (writer_of(load(p.state)) == kOpen) return;
+  if (!wait_for(page, true, meanwhile)) return;
+  __atomic_store_n(&p.state, with_writer(0, kOpen), __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&p.changes, 1, __ATOMIC_SEQ_CST);
+  wake(&p.changes);
 }
 
 void SharedObject::fall_asleep() {
@@ -450,11 +560,79 @@ void SharedObject::become_child() {
   sit_down();
 }
 
-void SharedObject::detach() {
+void SharedObject::leave() {
   release_all();
   leave_alone();
   if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].pid, 0, __ATOMIC_SEQ_CST);
-  if (__atomic_sub_fetch(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) unlink(path_.c_str());
+  __atomic_fetch_sub(&header_->attached, 1, __ATOMIC_SEQ_CST);
 }
+
+void SharedObject::return_to() {
+  __atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST);
+  sit_down();
+}
+
+void SharedObject::detach() {
+  leave();
+  if (load(header_->attached) == 0) unlink(path_.c_str());
+}
+
+namespace SharedControl {
+namespace {
+
+// Maps the head of a control file for a scope; null: there is none, or nobody is attached.
+struct Head {
+  SharedHeader* header = nullptr;
+  explicit Head(const std::string& path) {
+    Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) return;
+    void* p = mmap(nullptr, sizeof(SharedHeader), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (p != MAP_FAILED) header = static_cast<SharedHeader*>(p);
+  }
+  ~Head() {
+    if (header) munmap(header, sizeof *header);
+  }
+  Head(const Head&) = delete;
+  Head& operator=(const Head&) = delete;
+};
+
+}  // namespace
+
+void count_open(const std::string& path) {
+  if (Head head(path); head.header) __atomic_fetch_add(&head.header->known_opens, 1, __ATOMIC_SEQ_CST);
+}
+
+void open_to_writer(const std::string& path) {
+  Head head(path);
+  if (!head.header || load(head.header->attached) == 0) return;
+  __atomic_store_n(&head.header->open, 1, __ATOMIC_SEQ_CST);
+  for (Seat& seat : head.header->seats) {
+    for (int i = 0;; i++) {
+      const uint32_t pid = load(seat.pid);
+      // Who sleeps looks at the flag when it wakes up.
+      if (pid == 0 || load(seat.viewing) || load(seat.asleep)) break;
+      if (i % 100 == 0) {
+        if (is_dead(pid, load(seat.started))) break;
+        signal_runner(pid);
+      }
+      usleep(20);
+    }
+  }
+}
+
+void clean(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (!entry.path().filename().string().starts_with("shared-")) continue;
+    Head head(entry.path());
+    if (!head.header) continue;
+    const bool used = std::any_of(
+        std::begin(head.header->seats), std::end(head.header->seats),
+        [](const Seat& seat) { return load(seat.pid) != 0 && !is_dead(load(seat.pid), load(seat.started)); });
+    if (!used) unlink(entry.path().c_str());
+  }
+}
+
+}  // namespace SharedControl
 
 }  // namespace backstep::recorder

@@ -11,6 +11,10 @@
 // only one process has the object mapped it owns all of it, without protection and at no cost.
 //
 // Who holds what is in a control file in the recording's folder, one per object, which all recorders map.
+//
+// None of this works with processes that are not recorded: they write when they like. An object that such an
+// outsider may write is *open*: nobody holds its pages, the guest has a private view of it without access
+// rights, and every access is made alone, between the view and the real memory (record_outsiders.cc).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "engine/context.h"
 
 namespace backstep::recorder {
@@ -46,17 +51,29 @@ struct Seat {
   uint64_t started;       // the process's start time: pids are used again
   uint32_t mail_count;    // more than kMail: look at all pages
   uint32_t pages[kMail];  // asked for, or taken; page + 1
-  uint32_t reserved[11];
+  uint32_t viewing;       // it has changed over to a view of the open object
+  uint32_t reserved[10];
 };
 static_assert(sizeof(Seat) == 128);
 
 struct SharedHeader {
   static constexpr int kSeats = 40;
-  uint32_t alone;     // pid of the one process that has it mapped and owns all of it; 0: pages have owners
-  uint32_t attached;  // processes that have it mapped
-  uint32_t reserved[30];
+  uint32_t alone;        // pid of the one process that has it mapped and owns all of it; 0: pages have owners
+  uint32_t attached;     // processes that have it mapped
+  uint32_t open;         // 1: outsiders may write it; for ever
+  uint32_t known_opens;  // how often recorded processes have opened the file
+  uint32_t reserved[28];
   Seat seats[kSeats];
 };
+
+// The control file of an object that this process has not mapped.
+namespace SharedControl {
+void count_open(const std::string& path);
+// A process that does not take part is about to write: opens the object, and waits for all who do to know.
+void open_to_writer(const std::string& path);
+// Control files that are left by processes which became others, or were killed, and that nobody uses.
+void clean(const std::string& folder);
+}  // namespace SharedControl
 
 class SharedObject {
  public:
@@ -81,12 +98,21 @@ class SharedObject {
   uint64_t alias(uint64_t offset) const { return reinterpret_cast<uint64_t>(alias_) + offset; }
 
   // Gets the page; `meanwhile` is called now and then while others let us wait. True: its contents may have
-  // changed since this process had it. before(): what it held then; null: not known.
+  // changed since this process had it. before(): what it held then; null: not known. If the object is opened
+  // meanwhile, hold() is not what was wanted.
   bool acquire(uint64_t page, Hold wanted, const std::function<void()>& meanwhile);
   const Page* before() const { return before_; }
   void forget(uint64_t page) { local_[page].seen = kNone; }  // what was acquired is logged another time
+  void forget_all();                                         // … but for what is held
   int64_t acquired_ns(uint64_t page) const { return local_[page].acquired_ns; }
   bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
+
+  // True: from here on the page is one that is kept apart (recorder.h); not more than `most` are.
+  bool set_apart(uint64_t page, uint64_t most) {
+    if (local_[page].apart || apart_ >= most) return false;
+    apart_++;
+    return local_[page].apart = true;
+  }
 
   // What we were asked for since the last call.
   std::vector<uint64_t> asked();
@@ -96,6 +122,24 @@ class SharedObject {
   void lower(uint64_t page, Hold to, const std::function<void()>& meanwhile);
   void release_all();
   void leave_alone();
+  // All others have left: it is ours alone again. False: no. Pages that others have changed since must be
+  // logged at once: stale() says which.
+  bool others() const { return __atomic_load_n(&header_->attached, __ATOMIC_SEQ_CST) != 1; }
+  bool return_alone();
+  std::vector<uint64_t> stale(size_t most) const;
+
+  // Open objects. set_open() tells all who take part; each changes over with make_view(), after which nothing
+  // is held any more. open_page() waits until the others have given the page up.
+  bool is_open() const { return __atomic_load_n(&header_->open, __ATOMIC_SEQ_CST) != 0; }
+  void set_open();
+  bool has_view() const { return view_ != nullptr; }
+  void make_view();
+  int view_fd() const { return view_fd_.get(); }
+  unsigned char* view(uint64_t page) const { return view_ + page * kPageSize; }
+  bool& known(uint64_t page) { return local_[page].known; }  // the view has what a replay would have
+  void open_page(uint64_t page, const std::function<void()>& meanwhile);
+  unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
+  uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
 
   // Around waits in the kernel. awake() says of which pages we have less than before, or were asked for.
   void fall_asleep();
@@ -104,6 +148,9 @@ class SharedObject {
   void attach_child();  // before fork, for the child; nothing is held then
   void no_child();      // … which then did not come
   void become_child();  // in the child
+  // Before execve, after which nobody is there to be asked; if it fails, we are back.
+  void leave();
+  void return_to();
   void detach();
 
  private:
@@ -113,6 +160,11 @@ class SharedObject {
     uint32_t copied = kNone;  // the version that `copy` is
     uint32_t place = 0;       // in held_
     Hold hold = Hold::None;
+    bool known = false;
+    bool apart = false;
+    bool migrates = false;  // who reads it writes it soon: then it is acquired for that at once
+    bool hinted = false;    // … as it was this time, with these contents:
+    uint32_t sum = 0;
     bool robbed = false;  // it was taken while we slept: then we keep a copy when we fall asleep
     int64_t acquired_ns = 0;
     std::unique_ptr<Page> copy;  // contents when it was given back
@@ -120,7 +172,7 @@ class SharedObject {
 
   void sit_down();
   bool take(SharedPage& p, bool write);
-  void wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile);
+  bool wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile);
   void ask(uint64_t page, uint32_t pid);
   bool rob(uint64_t page, SharedPage& p, uint32_t pid, bool write);
   Seat* seat_of(uint32_t pid) const;
@@ -138,10 +190,16 @@ class SharedObject {
   unsigned char* alias_ = nullptr;
   uint64_t bytes_ = 0;
   bool alone_ = false;
+  Fd view_fd_;
+  unsigned char* view_ = nullptr;
+  uint64_t view_bytes_ = 0;
   std::vector<Local> local_;
   std::vector<uint64_t> held_;
   std::vector<uint64_t> robbed_;  // pages with Local::robbed
   const Page* before_ = nullptr;
+  uint64_t apart_ = 0;
+  bool copies_ = true;                       // pages that are given back are copied
+  std::map<uint32_t, int64_t> alive_until_;  // pids that are known to be who they were
 };
 
 }  // namespace backstep::recorder

@@ -48,12 +48,30 @@ Tree::Tree(const Recording& recording) {
   __atomic_compare_exchange_n(last_, &none, with_check(1), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-uint64_t Tree::next_number() {
-  uint64_t before = __atomic_load_n(last_, __ATOMIC_SEQ_CST);
-  while (!__atomic_compare_exchange_n(last_, &before, with_check(static_cast<uint32_t>(before) + 1), false,
+namespace {
+
+uint64_t count(uint64_t* word) {
+  uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(word, &before, with_check(static_cast<uint32_t>(before) + 1), false,
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
   return static_cast<uint32_t>(before) + 1;
+}
+
+bool is_counter(const char* bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word == 0 || word == with_check(static_cast<uint32_t>(word));
+}
+
+}  // namespace
+
+uint64_t Tree::next_number() {
+  return count(last_);
+}
+
+void Tree::count_shared_file() {
+  count(last_ + 1);
 }
 
 bool Tree::is_intact(const Recording& recording) {
@@ -61,10 +79,8 @@ bool Tree::is_intact(const Recording& recording) {
   if (!in) return true;  // a recorder that was killed at once
   std::vector<char> bytes(kSize + 1);
   in.read(bytes.data(), kSize + 1);
-  uint64_t last = 0;
-  std::memcpy(&last, bytes.data(), sizeof last);
-  return in.gcount() == kSize && (last == 0 || last == with_check(static_cast<uint32_t>(last))) &&
-         std::all_of(bytes.begin() + sizeof last, bytes.end(), [](char b) { return b == 0; });
+  return in.gcount() == kSize && is_counter(bytes.data()) && is_counter(bytes.data() + 8) &&
+         std::all_of(bytes.begin() + 16, bytes.end(), [](char b) { return b == 0; });
 }
 
 std::vector<ProcessInfo> list_processes(const Recording& recording) {

@@ -1,5 +1,5 @@
 // The processes of one recording. Each has a log of its own (a new one after every execve); what they share
-// is one counter, in a small file that all recorders map, which gives out the logs' numbers.
+// are counters in a small file that all recorders map: one gives out the logs' numbers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,6 +20,10 @@ class Tree {
 
   static std::string path(const Recording& recording) { return recording.dir() + "/tree"; }
   static bool is_intact(const Recording& recording);
+
+  // How often a file was mapped shared, in the whole tree (with a checksum: 0 is none).
+  const uint64_t& shared_files() const { return last_[1]; }
+  void count_shared_file();
 
  private:
   uint64_t* last_;  // low half: the number; high half: its CRC-32C

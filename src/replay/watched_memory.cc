@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
-#include "replay/accesses.h"
+#include "guest/accesses.h"
 
 namespace backstep::replayer {
 namespace {
@@ -140,7 +140,7 @@ WatchedMemory::Hits WatchedMemory::touched() const {
   bool any = false;
   for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
   if (!any) return hits;
-  for (const Accessed& a : accesses_at_rip())
+  for (const guest::Accessed& a : guest::accesses_at_rip())
     for (size_t i = 0; i < watches_.size(); i++) {
       const Watchpoint& spec = watches_[i].spec;
       if (spec.kind == Watchpoint::Write || (spec.kind == Watchpoint::Read && !a.read)) continue;

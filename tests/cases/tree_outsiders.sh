@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Memory that processes write which are not recorded: what the recorded one read is what its replay reads, and locks
+# between both work. Outsiders that are there before, come later, inherit a descriptor, or use write().
+source "$(dirname "$0")/lib.bash"
+export LIMIT=60
+O=$P/tree_outsider
+for round in 1 2 3; do
+  NATIVE=no RECORD_OPTIONS=--no-follow record_tree "named$round" "$O" shared.file
+  grep -qx ok "named$round.out" || fail "the recorded one did not come to its end"
+  "$BACKSTEP" info "named$round" | seen 'shared with processes that are not recorded' ||
+    fail "info does not tell of outsiders"
+done
+NATIVE=no RECORD_OPTIONS='--no-follow --chaos=3' record_tree chaos "$O" shared.file
+NATIVE=no RECORD_OPTIONS=--no-follow record_tree inherited "$O"
+# Both recorded; the child ends with write() to what it has unmapped.
+NATIVE=no record_tree followed "$O" shared.file
+[ "$logs" = 3 ] || fail "the child was not recorded: $logs logs"
+
+for round in 1 2; do
+  NATIVE=no RECORD_OPTIONS=--no-follow record_tree "operands$round" "$P/tree_operands" shared.file
+  grep -q '^calls 20,' "operands$round.out" || fail "the recorded one did not come to its end"
+done
+NATIVE=no record_tree operands_followed "$P/tree_operands" shared.file
+
+# It was there before.
+"$O" writer "$T/before" &
+for ((i = 0; i < 100; i++)); do [ -s before ] && break; sleep 0.05; done
+NATIVE=no record_tree early "$O" reader "$T/before"
+wait
+# It comes when the recorded one has had the memory alone for a while.
+(
+  sleep 0.5
+  exec "$O" writer "$T/later"
+) &
+NATIVE=no record_tree late "$O" reader "$T/later"
+wait
+# By system calls; the recorded one can only read.
+printf 'thestart' >words
+truncate -s 16384 words
+(
+  for ((i = 0; i < 20; i++)); do
+    printf 'word%04d' "$i" | dd of=words conv=notrunc status=none
+    sleep 0.02
+  done
+  printf 'theend..' | dd of=words conv=notrunc status=none
+) &
+NATIVE=no record_tree watcher "$O" watcher "$T/words"
+wait
+# shellcheck disable=SC2010
+! ls named1 followed late | seen '^shared-' || fail "control files were left behind"
+ok
