@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump rm pack"
+  local commands="record replay ls info ps dump checkpoints rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -21,11 +21,12 @@ _backstep() {
   local options='' takes=''
   case $command in
     record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --no-cache -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --last-write --check=deep -q --quiet --json --no-cache -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --last-write --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
     dump) options="-n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
+    checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
     help)
@@ -47,7 +48,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--last-write | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--last-write | replay,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac

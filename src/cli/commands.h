@@ -16,6 +16,7 @@ int dump_command(const Args& args);
 int ps_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
+int checkpoints_command(const Args& args);
 
 struct Command {
   const char* name;

@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "cli/summary.h"
+#include "recording/checkpoint_file.h"
 #include "recording/side_files.h"
 #include "recording/tree.h"
 
@@ -25,11 +26,13 @@ using Tallies = std::vector<std::pair<std::string, Tally>>;
 
 // Everything that is known, from manifest and log.
 struct Info {
-  Recording recording;
+  Recording recording{""};
   std::optional<Manifest> manifest;
   std::string manifest_error;
   Summary log;
-  uint64_t size = 0;    // of the folder
+  uint64_t size = 0;         // of the folder
+  uint64_t checkpoints = 0;  // how many
+  uint64_t checkpoint_bytes = 0;
   uint64_t shared = 0;  // file contents in the shared store that it needs
   std::vector<std::string> notes;
   uint64_t process = 1;
@@ -59,15 +62,15 @@ uint64_t shared_size(const Library& library, const Recording& r) {
 }
 
 Info collect(const Library& library, const Recording& r, uint64_t process) {
-  Info info{r,
-            {},
-            "",
-            summarize(library, r, process),
-            r.size(),
-            shared_size(library, r),
-            {},
-            process,
-            r.processes().size()};
+  Info info;
+  info.recording = r;
+  info.log = summarize(library, r, process);
+  info.size = r.size();
+  info.checkpoints = recording::CheckpointFolder::count(r);
+  info.checkpoint_bytes = recording::CheckpointFolder::disk(r);
+  info.shared = shared_size(library, r);
+  info.process = process;
+  info.processes = r.processes().size();
   try {
     info.manifest = Manifest::load(r.manifest_path(process));
   } catch (const Error& e) {
@@ -148,6 +151,11 @@ void print_text(const Info& info) {
   line("events", fmt::format("{}, {:.1f} bytes each", format_count(info.log.events), each));
   line("size", fmt::format("{} (events {}), and {} of mapped files in the shared store",
                            format_size(info.size), format_size(info.log.bytes), format_size(info.shared)));
+  if (info.checkpoints)
+    line("  of that",
+         fmt::format("{} for {} checkpoints ('backstep checkpoints' lists and removes them; at most {})",
+                     format_size(info.checkpoint_bytes), info.checkpoints,
+                     format_size(recording::kMaxCheckpointBytes)));
   if (info.manifest) {
     const Manifest& m = *info.manifest;
     line("machine", fmt::format("{}, {}, {}", m.hostname, m.kernel, m.cpu.model));
@@ -178,6 +186,9 @@ void print_json(const Info& info) {
   Json j = {
       {"name", to_utf8(info.recording.name())}, {"dir", to_utf8(info.recording.dir())}, {"size", info.size}};
   j["shared_size"] = info.shared;
+  j["checkpoints"] = {{"count", info.checkpoints},
+                      {"bytes", info.checkpoint_bytes},
+                      {"at_most", recording::kMaxCheckpointBytes}};
   j["process"] = info.process;
   j["processes"] = info.processes;
   Manifest m = info.manifest.value_or(Manifest{});

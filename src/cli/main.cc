@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"info", "what is in a recording: command, end, crash, events, size", info_command},
     {"ps", "the processes of a recording", ps_command},
     {"dump", "every event of a recording, system calls decoded", dump_command},
+    {"checkpoints", "the checkpoints of a recording: list, make, remove", checkpoints_command},
     {"rm", "remove recordings", rm_command},
     {"pack", "make a recording self-contained, to move or send it", pack_command},
 };
@@ -38,7 +39,7 @@ void print_help(FILE* out) {
              "  backstep replay                the same run again in gdb, forwards and backwards\n"
              "  backstep replay --autopilot    … to its end, without a debugger\n\n"
              "Commands ('backstep COMMAND --help' explains each):\n");
-  for (const Command& command : kCommands) fmt::print(out, "  {:<8} {}\n", command.name, command.summary);
+  for (const Command& command : kCommands) fmt::print(out, "  {:<11} {}\n", command.name, command.summary);
   fmt::print(out, "\n  backstep --version, backstep --help\n");
 }
 

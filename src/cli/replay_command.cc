@@ -63,6 +63,11 @@ int replay_command(const Args& args) {
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));
+  line.add_option("--checkpoints", options.checkpoints,
+                  "make checkpoints in the recording every so many seconds of\n"
+                  "replay (0.5); 0: make and use none")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6).description(""));
   line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
   line.add_flag("--json", options.json, "closing report as JSON, on stderr");
   line.add_option("DIR", dir);

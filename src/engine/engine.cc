@@ -154,7 +154,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   for (;;) {
     uint32_t address = transient ? 0 : find(ctx.rip).cache;
     if (address) return address;
-    if (bs_cache.blocks == 1) translations_.load();
+    if (bs_cache.blocks == 1) load_translations();
     switch (translate(ctx.rip, false, transient, &address)) {
       case Result::Ok:
         return address;
@@ -162,15 +162,10 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         flush();
         break;
       case Result::NeedCounter:
-        // An AVX-512 instruction: the counter's register is the guest's from now on.
-        bs_cache.evex_seen = true;
-        if (!bs_cache.vector) break;
-        bs_cache.vector = false;
-        ctx.features &= ~static_cast<uint64_t>(kVectorCounter);
-        // It finds them as at the start of a program, not with our numbers (which a memory counter would not
-        // leave).
-        std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
-        flush();
+        // An AVX-512 instruction: the counter's register is the guest's from now on. It finds them as at the
+        // start of a program, not with our numbers (which a memory counter would not leave).
+        if (bs_cache.vector) std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
+        count_in_memory();
         break;
       case Result::NeedFetch: {
         std::optional<FetchRange> range = fetch_(ctx.rip);
@@ -376,12 +371,20 @@ void Engine::prepare_write(Address start, Address end) {
   if (bs_cache.watched_pages) unwatch(start, end);
 }
 
+void Engine::count_in_memory() {
+  bs_cache.evex_seen = true;
+  if (!bs_cache.vector) return;
+  bs_cache.vector = false;
+  context().features &= ~static_cast<uint64_t>(kVectorCounter);
+  flush();
+}
+
 void Engine::set_watch(bool watch) {
   if (bs_cache.watch == watch) return;
   translations_.save();
   bs_cache.watch = watch;
   flush();
-  translations_.load();
+  load_translations();
 }
 
 void Engine::set_check(bool check) {
@@ -389,7 +392,16 @@ void Engine::set_check(bool check) {
   translations_.save();
   bs_cache.check = check;
   flush();
-  translations_.load();
+  load_translations();
+}
+
+void Engine::load_translations() {
+  if (!anew_) translations_.load();
+}
+
+void Engine::start_anew(bool anew) {
+  anew_ = anew;
+  if (anew) flush();
 }
 
 std::string Engine::statistics() const {

@@ -52,6 +52,13 @@ class Engine {
   // Switches store checks (Cache::data_ranges) on or off; rebuilds the cache.
   void set_watch(bool watch);
 
+  // Empties the cache; what is in it later is what was executed since. Kept translations are not taken in any
+  // more, until start_anew(false).
+  void start_anew(bool anew);
+
+  // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
+  void count_in_memory();
+
   // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
   void keep_jumps() { bs_cache.keep_jumps = true; }
 
@@ -65,6 +72,7 @@ class Engine {
   std::string statistics() const;
 
  private:
+  void load_translations();
   uint32_t address_of_rip(std::optional<Stop>& stop);
   Reason enter(uint32_t address);
   std::optional<Stop> after_exit(Reason reason);
@@ -73,6 +81,7 @@ class Engine {
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
   Translations translations_;
+  bool anew_ = false;                 // they are not taken in
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

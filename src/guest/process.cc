@@ -154,6 +154,23 @@ void Process::keep_only_current() {
     it = it->second.get() == current_ ? std::next(it) : threads_.erase(it);
 }
 
+void Process::adopt_threads(std::map<int, std::unique_ptr<Thread>> threads, int current, int next_name) {
+  threads_ = std::move(threads);
+  current_ = threads_.at(current).get();
+  next_name_ = next_name;
+}
+
+void Process::unmap_all() {
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+  map.for_each([&](const Region& r) { parts.emplace_back(r.start, r.end); });
+  for (auto [start, end] : parts)
+    if (unmap_guest_parts(start, end) != 0) throw Error("cannot take the program's memory down");
+}
+
+int Process::real_protection(int prot) {
+  return real_prot(prot);
+}
+
 bool Process::readable(uint64_t addr, uint64_t size) const {
   if (!valid_range(addr, size)) return false;
   for (uint64_t at = addr; at < addr + size;) {

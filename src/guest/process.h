@@ -43,6 +43,10 @@ class Process {
   void end_thread(Thread& thread);
   // The other threads are gone (fork).
   void keep_only_current();
+  // A checkpoint: all threads as they were, their registers included (those of the current one are in the
+  // context already).
+  void adopt_threads(std::map<int, std::unique_ptr<Thread>> threads, int current, int next_name);
+  int next_name() const { return next_name_; }
 
   // May host code touch guest memory? `writable` also takes write watches off.
   bool readable(uint64_t addr, uint64_t size) const;
@@ -56,6 +60,11 @@ class Process {
   // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code
   // is forgotten and the store can be made again: true.
   bool alias_write(const engine::FaultInfo& fault);
+
+  // Gives up all that the guest has mapped.
+  void unmap_all();
+  // The protection that the kernel is told where the guest asked for `prot`.
+  static int real_protection(int prot);
 
   // Maps `r` really, replacing guest mappings there; never anything of the host's. `fd` < 0: anonymous.
   // 0 or -errno.

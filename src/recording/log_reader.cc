@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "guest/syscall_table.h"
@@ -122,11 +123,25 @@ std::optional<Chunk> LogFile::next() {
       damage_ =
           fmt::format("the log is damaged at byte {}: chunk {} has an impossible size", offset_, chunks_);
     }
-    offset_ += header.capacity;
+    const uint64_t here = std::exchange(offset_, offset_ + header.capacity);
     chunks_++;
-    if (at > 0) return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns};
+    if (at > 0)
+      return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns,
+                   here,        header.index,       header.header_crc};
   }
   return std::nullopt;
+}
+
+std::optional<Chunk> LogFile::seek(uint64_t offset, uint32_t index, uint64_t first_event,
+                                   uint32_t header_crc) {
+  if (offset < header_.header_size || offset > data_.size()) return std::nullopt;
+  offset_ = offset;
+  chunks_ = index;
+  events_ = first_event;
+  ended_ = false;
+  damage_.reset();
+  auto chunk = next();
+  return chunk && chunk->offset == offset && chunk->header_crc == header_crc ? chunk : std::nullopt;
 }
 
 namespace {

@@ -19,6 +19,9 @@ struct Chunk {
   uint64_t first_event = 0;
   Tick first_tick = 0;
   uint64_t wall_ns = 0;
+  uint64_t offset = 0;  // in the file, where its header is
+  uint32_t index = 0;
+  uint32_t header_crc = 0;
 };
 
 class LogFile {
@@ -31,6 +34,9 @@ class LogFile {
 
   // Next chunk with at least one event; nullopt at the end. Damaged bytes end the log there.
   std::optional<Chunk> next();
+  // That chunk again, in a reader that has not come by it: what is before it is not looked at. Nullopt: it is
+  // not there, or damaged.
+  std::optional<Chunk> seek(uint64_t offset, uint32_t index, uint64_t first_event, uint32_t header_crc);
   const std::optional<std::string>& damage() const { return damage_; }
   uint64_t size() const { return data_.size(); }
   uint64_t position() const { return offset_; }  // for progress

@@ -62,7 +62,7 @@ int replay(const ReplayOptions& options) {
     fmt::print(
         stderr,
         "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n",
-        why_stopped(recording, options.process ? options.process : 1));
+        why_stopped(recording, options.process));
   } else if (!outcome.incomplete.empty()) {
     fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events,
                outcome.ticks);

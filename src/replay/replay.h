@@ -9,7 +9,7 @@ namespace backstep {
 
 struct ReplayOptions {
   std::string recording;              // resolved folder
-  uint64_t process = 0;               // number of its log; 0: the first
+  uint64_t process = 1;               // number of the log
   bool autopilot = false;             // no debugger: to the end
   std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
   std::string last_write;             // gdb: start at the last change of this expression
@@ -18,6 +18,10 @@ struct ReplayOptions {
   bool quiet = false;                 // no closing line, no progress
   bool json = false;                  // closing report as JSON on stderr (stdout is the program's)
   bool progress = false;              // stderr is a terminal: show how far a long replay is
+  // Checkpoints in the recording are made every so many seconds of replay; 0: neither made nor used.
+  double checkpoints = kCheckpointSeconds;
+  static constexpr double kCheckpointSeconds = 0.5;
+  bool wait_for_checkpoints = false;  // making them is the purpose: the replay waits for each to be written
   EngineOptions engine;
 };
 

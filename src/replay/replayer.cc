@@ -22,7 +22,6 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
-#include "recording/tree.h"
 #include "replay/agent_expression.h"
 
 namespace backstep::replayer {
@@ -104,8 +103,7 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.
 void Replayer::choose_logs() {
-  uint64_t wanted = options_.process ? recording::find_process(recording_, options_.process) : 1;
-  open_log(wanted);
+  open_log(options_.process);
   while (static_cast<recording::Birth>(log_->header().birth) == recording::Birth::Fork) {
     const auto& header = log_->header();
     path_.insert(path_.begin(), {header.process, header.parent_event});
@@ -149,6 +147,7 @@ bool Replayer::peek(EventHeader& header) {
     s.event = chunk->first_event;
     s.tick = chunk->first_tick;
     s.position = log_->position();
+    chunk_ = *chunk;
   }
   std::memcpy(&header, s.p, sizeof header);
   return true;
@@ -220,6 +219,7 @@ void Replayer::set_memory(const Event& e) {
 
 // … that may be code, or watched.
 void Replayer::change_memory(const Event& e) {
+  written_.note(e.addr, e.addr + e.length);
   process_.engine().forget(e.addr, e.addr + e.length);
   process_.map.overwrite(e.addr, e.addr + e.length);
   process_.prepare_write(e.addr, e.addr + e.length);
@@ -263,6 +263,7 @@ void Replayer::prepare() {
 // Mappings come back from the kept contents, or as zeroes. Files that were mapped shared become one memory
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
+  written_.note(e.addr, e.addr + e.length);
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
   if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
@@ -506,8 +507,41 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
   if (e.flags & (recording::kToStdout | recording::kToStderr)) repeat_output(e.nr, args, e.result, e.flags);
 }
 
+// Memory whose mapping the call may change; new mappings are noted when they are made.
+void Replayer::note_map_change(uint64_t nr, const uint64_t args[6], int64_t logged) {
+  if (!written_.counting()) return;
+  switch (nr) {
+    case SYS_shmdt:
+      if (const Region* r = process_.map.find(args[0])) written_.note(r->start, r->end);
+      break;
+    case SYS_munmap:
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+    case SYS_madvise: {
+      constexpr uint64_t kGrowsDown = 0x0100'0000;
+      const Region* r = process_.map.find(args[0]);
+      const bool whole = nr == SYS_mprotect && (args[2] & kGrowsDown) && r;
+      written_.note(whole ? r->start : args[0], args[0] + args[1]);
+      break;
+    }
+    case SYS_mremap:
+      written_.note(args[0], args[0] + args[1]);
+      if (!hot::is_error(logged))
+        written_.note(static_cast<uint64_t>(logged), static_cast<uint64_t>(logged) + args[2]);
+      break;
+    case SYS_brk: {
+      const uint64_t before = process_.map.brk, after = static_cast<uint64_t>(logged);
+      written_.note(std::min(before, after), std::max(before, after));
+      break;
+    }
+    default:
+      break;
+  }
+}
+
 // The calls whose effects on the guest's own state are computed again; others have only their result.
 int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
+  note_map_change(nr, args, logged);
   switch (nr) {
     case SYS_shmdt: {
       const Region* r = process_.map.find(args[0]);

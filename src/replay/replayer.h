@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "guest/process.h"
+#include "recording/checkpoint_file.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "replay/agent_expression.h"
@@ -17,6 +18,7 @@
 #include "replay/replay_hot.h"
 #include "replay/until.h"
 #include "replay/watched_memory.h"
+#include "replay/written_pages.h"
 
 namespace backstep::replayer {
 
@@ -63,13 +65,28 @@ class Replayer {
   int id_of(const guest::Thread& thread) const;
   // The signal that the instruction at the position raises; runs it, so ask in a fork.
   std::optional<siginfo_t> probe_fault();
+
+  // --- checkpoints in files (stored_state.cc) ---
+  // Writes the present into one, with what has been written to since `written` began. In a fork that is used
+  // for nothing else. Throws Error; kExitFailure: this moment cannot be stored.
+  uint64_t store(recording::CheckpointWriter& writer, const std::optional<recording::Written>& written);
+  // The present becomes that of the file. Throws Error, and is of no use any more then.
+  void restore(recording::CheckpointFolder& folder, uint64_t number);
+  // What may have been written to since the last call of this (nullopt: not known), and since when.
+  std::optional<recording::Written> written_since_last();
+
   // Checked now and then while the guest runs: true stops it at the next instruction.
   std::function<bool()> interrupted;
+  // Conditions of watchpoints are about the state in front of the change: whoever searches backwards stops
+  // there.
+  bool backward = false;
 
  private:
   bool peek(recording::EventHeader& header);  // false: no more events
-  bool take(recording::Event& event);         // decodes and steps over the next event
-  void prepare();                             // start image
+  std::vector<uint8_t> pack_state();
+  void unpack_state(std::span<const uint8_t> state, recording::CheckpointFolder& folder, uint64_t number);
+  bool take(recording::Event& event);  // decodes and steps over the next event
+  void prepare();                      // start image
   void choose_logs();
   void open_log(uint64_t process);
   bool follow_child();  // the fork at hand is where the log that is wanted goes on
@@ -91,6 +108,7 @@ class Replayer {
   void pass_turn(const recording::Event& event);
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
+  void note_map_change(uint64_t nr, const uint64_t args[6], int64_t logged);
   void apply_map(const recording::Event& event);
   int shared_file(const recording::Event& event,
                   int contents);  // the memory file that stands for a shared one
@@ -106,6 +124,7 @@ class Replayer {
   recording::Library library_;
   recording::Recording recording_;
   std::unique_ptr<recording::LogFile> log_;
+  recording::Chunk chunk_;  // that bs_replay is in
   guest::Process process_;
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
@@ -128,7 +147,9 @@ class Replayer {
   bool meets_breakpoint();
   bool look_up();
   void with_memory_open(const std::function<void()>& work);
-  void compare_watched(std::optional<WatchedMemory::Hit> touched);
+  void note_conditions();
+  void compare_watched(const WatchedMemory::Hits& touched = {});
+  bool watch_holds(size_t index);
   // --- in a diversion (diverted_calls.cc) ---
   void diverted_syscall();
   std::optional<int64_t> diverted_result(uint64_t nr, const uint64_t args[6]);
@@ -137,13 +158,23 @@ class Replayer {
   int64_t give(uint64_t address, const void* data, size_t size);
   void diverted_host_op(const isa::Insn& insn);
 
+  std::optional<engine::Stop> step_alone();
+  void executed_since(recording::Written& written);
+  void count_executed();
+
+  WrittenPages written_{process_};
+  Position written_since_;
+  std::optional<uint64_t> code_since_;            // how often the cache had been emptied then
+  std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
+
   Stops stops_;
-  std::vector<HotCondition> conditions_;    // of stops_.breaks; the engine points here
+  std::vector<HotCondition> conditions_;  // of stops_.breaks; the engine points here
+  std::vector<bool> held_before_;         // by watchpoint: the condition held in front of what is being done
   std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
-  std::optional<WatchedMemory::Hit> watch_hit_;  // in the last round …
-  Position before_;                              // … which began here
-  bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
+  std::optional<size_t> watch_hit_;  // in the last round …
+  Position before_;                  // … which began here
+  bool hold_signals_ = false;        // a signal from outside waits at its control point until deliver_ is set
   bool deliver_ = false;
   struct {
     uint64_t nr = 0;

@@ -45,6 +45,7 @@ constexpr const char* kHelp =
     "  restart N, delete N      return to one, drop one\n"
     "  bookmark NAME [NOTE]     keep this moment's name in the recording, for good\n"
     "  bookmarks                list them; 'delete NAME' drops one\n"
+    "  stored                   what the recording has by itself, so that the next session is quick\n"
     "Looking:\n"
     "  maps                     the program's memory map\n"
     "  checksum                 of all registers and writable memory: the same at the same moment, always\n"
@@ -381,6 +382,14 @@ Monitor::Answer Monitor::run(const std::string& line) {
             fmt::format("{}  {}  event {}  {}\n", c.id, point_text(c.at.tick, c.at.pc), c.at.event, c.note);
       if (text.empty()) text = "there are no checkpoints of yours\n";
       return {text + fmt::format("({} automatic ones)\n", timeline_.automatic_checkpoints()), {}};
+    }
+    if (command == "stored") {
+      const auto& stored = timeline_.stored();
+      return {fmt::format("{} checkpoints in the recording, {} bytes; in this session {} made, {} used; the last search backwards "
+                          "replayed {} windows and passed over {}\n",
+                          stored.list().size(), stored.bytes(), stored.made(), stored.used(),
+                          timeline_.searched().replayed, timeline_.searched().quiet),
+              {}};
     }
     if (command == "restart" && words.size() == 2) {
       auto id = number(words[1]);

@@ -75,6 +75,7 @@ class LogIndex {
   uint64_t image() const {
     return chain_.front().file->header().process;
   }  // the log that its program began with
+  uint64_t process() const { return chain_.back().file->header().process; }
   int pid() const { return static_cast<int>(chain_.back().file->header().pid); }
   // Where a forked process begins.
   std::optional<replayer::Position> birth() const { return birth_; }

@@ -26,6 +26,9 @@ enum class Command : uint8_t {
   Divert,        //
   Siginfo,       // -> bytes of siginfo of the fault that comes next (asked of a fork)
   Maps,          // -> text
+  Store,         // folder, process, earlier, patient, Written -> number, size, seconds
+  Restore,       // folder, process, number
+  Written,       // -> Written since the last time it was asked for
   Checksum,      // -> u32 of all registers and writable memory
   Interrupt,     // stops a Run or Search; ignored otherwise, never answered
   Exit,

@@ -6,15 +6,20 @@
 // replaying the window between two checkpoints; they are made on the way whenever a run takes long enough to
 // be worth one, and thinned so that recent history is dense and old history sparse.
 //
+// Checkpoints are workers (this session's) or files in the recording (stored_checkpoints.h), from which a
+// worker is made when one is needed.
+//
 // Long runs are cut into slices of some 50 ms: between two of them checkpoints are made and a wish to stop
 // is heard.
 #include "timeline/timeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
-#include "recording/tree.h"
 
 namespace backstep::timeline {
 namespace {
@@ -28,11 +33,17 @@ constexpr Tick kMinSlice = 1 << 12, kMaxSlice = 1ull << 40;
 
 Timeline::Timeline(const ReplayOptions& options, const recording::Library& library,
                    const recording::Recording& recording)
-    : log_(recording, options.process ? recording::find_process(recording, options.process) : 1) {
+    : log_(recording, options.process),
+      stored_(recording, log_.process(), options.checkpoints, log_.last().tick),
+      wait_for_stored_(options.wait_for_checkpoints) {
+  limit_slice();
   Worker first = Worker::start(options, library, recording);
   Position at = first.state().at;
   current_ = first.fork();
-  checkpoints_.push_back({at, std::move(first), 0, ""});
+  checkpoints_.push_back({at, std::move(first), 0, "", 0});
+  for (const StoredCheckpoint& c : stored_.list())
+    if (c.at > at) checkpoints_.push_back({c.at, Worker(), 0, "", c.number});
+  tell_notes();
   now_ = at;
   if (log_.birth()) go_to(*log_.birth());
 }
@@ -53,13 +64,63 @@ std::list<Timeline::Checkpoint>::iterator Timeline::nearest_before(const Positio
 }
 
 void Timeline::keep(Worker& worker, const Position& at) {
+  store(worker, at, false);
   auto before = nearest_before(at, true);
-  if (before->at == at) return;
+  if (before->at == at && before->worker) return;
   const auto start = Clock::now();
-  Checkpoint fresh{at, worker.fork(), 0, ""};
+  Worker copy = worker.fork();
   fork_seconds_ = 0.7 * fork_seconds_ + 0.3 * std::chrono::duration<double>(Clock::now() - start).count();
-  checkpoints_.insert(std::next(before), std::move(fresh));
+  if (before->at == at) {
+    before->worker = std::move(copy);
+  } else {
+    checkpoints_.insert(std::next(before), Checkpoint{at, std::move(copy), 0, "", 0});
+  }
   thin();
+}
+
+void Timeline::store(Worker& worker, const Position& at, bool at_end) {
+  gather_stored(false);
+  if (at_end ? stored_.due_at_end(at, ticks_per_second_) : stored_.due(at, ticks_per_second_))
+    stored_.make(worker, at, at_end);
+  if (wait_for_stored_) {
+    gather_stored(true);
+    stored_.forget_cost();
+  }
+}
+
+void Timeline::count_written(Worker& worker, const Position& from, Tick to) const {
+  if (stored_.enabled() && !worker.counts_written() && to > from.tick &&
+      static_cast<double>(to - from.tick) > stored_.seconds() / 2 * ticks_per_second_)
+    worker.written();
+}
+
+void Timeline::gather_stored(bool wait) {
+  while (stored_.writing(wait)) {
+    auto fresh = stored_.finished();
+    tell_notes();
+    if (!fresh) continue;
+    auto before = nearest_before(fresh->at, true);
+    if (before->at == fresh->at) {
+      before->stored = fresh->number;
+    } else {
+      checkpoints_.insert(std::next(before), Checkpoint{fresh->at, Worker(), 0, "", fresh->number});
+    }
+  }
+}
+
+void Timeline::finish_storing() {
+  gather_stored(true);
+}
+
+std::optional<uint32_t> Timeline::stored_checksum(uint64_t number) {
+  Worker copy = checkpoints_.front().worker.fork();
+  if (!stored_.restore(copy, number)) return std::nullopt;
+  return copy.checksum();
+}
+
+// The user's program goes on without them; but that something is wrong with a file is worth a line.
+void Timeline::tell_notes() {
+  for (const std::string& note : stored_.take_notes()) fmt::print(stderr, "backstep: {}\n", note);
 }
 
 // Goes the checkpoint whose absence makes the smallest hole, compared with how long ago it is.
@@ -68,7 +129,7 @@ void Timeline::thin() {
     auto victim = checkpoints_.end();
     double least = 0;
     for (auto it = std::next(checkpoints_.begin()); it != checkpoints_.end(); ++it) {
-      if (it->id) continue;
+      if (it->id || !it->worker) continue;
       const Tick low = std::prev(it)->at.tick;
       const Tick high = std::next(it) == checkpoints_.end() ? it->at.tick + slice_ : std::next(it)->at.tick;
       const double hole = static_cast<double>(high - low);
@@ -77,13 +138,17 @@ void Timeline::thin() {
       if (victim == checkpoints_.end() || hole / distance < least) victim = it, least = hole / distance;
     }
     if (victim == checkpoints_.end()) return;
-    checkpoints_.erase(victim);
+    if (victim->stored) {
+      victim->worker = Worker();
+    } else {
+      checkpoints_.erase(victim);
+    }
   }
 }
 
 size_t Timeline::automatic_checkpoints() const {
-  return static_cast<size_t>(
-      std::count_if(checkpoints_.begin(), checkpoints_.end(), [](const Checkpoint& c) { return c.id == 0; }));
+  return static_cast<size_t>(std::count_if(checkpoints_.begin(), checkpoints_.end(),
+                                           [](const Checkpoint& c) { return c.id == 0 && c.worker; }));
 }
 
 void Timeline::learn(Clock::time_point start, Tick from, Tick to) {
@@ -96,6 +161,13 @@ void Timeline::learn(Clock::time_point start, Tick from, Tick to) {
   } else if (seconds < want && to - from >= slice_) {
     slice_ = std::min(kMaxSlice, slice_ * 2);
   }
+  limit_slice();
+}
+
+// Checkpoints are made between slices.
+void Timeline::limit_slice() {
+  if (stored_.enabled())
+    slice_ = std::max(kMinSlice, std::min(slice_, static_cast<Tick>(stored_.seconds() * ticks_per_second_)));
 }
 
 void Timeline::arrive(const Halt& halt) {
@@ -108,6 +180,7 @@ void Timeline::arrive(const Halt& halt) {
 Halt Timeline::run_to(Worker& worker, const Position& from, const Position& point) {
   Position at = from;
   worker.install({});
+  count_written(worker, at, point.tick);
   const auto near = static_cast<Tick>(ticks_per_second_ * kNearSeconds);
   for (;;) {
     Until until;
@@ -130,11 +203,41 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
   }
 }
 
+double Timeline::seconds_from(const Checkpoint& checkpoint, const Position& to) const {
+  const double way = static_cast<double>(to.tick - std::min(to.tick, checkpoint.at.tick)) / ticks_per_second_;
+  return way + (checkpoint.worker ? 0 : restore_seconds_);
+}
+
+Worker& Timeline::awake(std::list<Checkpoint>::iterator checkpoint) {
+  if (checkpoint->worker) return checkpoint->worker;
+  const auto start = Clock::now();
+  Worker fresh = checkpoints_.front().worker.fork();
+  if (stored_.restore(fresh, checkpoint->stored)) {
+    checkpoint->worker = std::move(fresh);
+    restore_seconds_ =
+        0.5 * restore_seconds_ + 0.5 * std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  tell_notes();
+  return checkpoint->worker;
+}
+
 Worker Timeline::worker_at(const Position& wanted, Position& at) {
-  auto checkpoint = nearest_before(wanted, true);
-  if (checkpoint == checkpoints_.end()) checkpoint = checkpoints_.begin();
-  at = checkpoint->at;
-  return checkpoint->worker.fork();
+  for (;;) {
+    auto best = checkpoints_.begin();
+    for (auto it = std::next(best); it != checkpoints_.end(); ++it)
+      if (it->at <= wanted && seconds_from(*it, wanted) <= seconds_from(*best, wanted)) best = it;
+    Worker& worker = awake(best);
+    if (!worker) {
+      checkpoints_.erase(best);
+      continue;
+    }
+    at = best->at;
+    Worker copy = worker.fork();
+    const Position present = std::exchange(now_, at);  // it is not the one to go
+    thin();
+    now_ = present;
+    return copy;
+  }
 }
 
 bool Timeline::wanted_call(const Moment& m, const Wanted& wanted) const {
@@ -173,6 +276,7 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   }
 
   current_.install(stops);
+  count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
   for (;;) {
@@ -192,7 +296,10 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
         }
         continue;
       case Halt::AtPoint:
-        if (arrival.why == Arrival::End) return end_arrival();
+        if (arrival.why == Arrival::End) {
+          store(current_, now_, true);
+          return end_arrival();
+        }
         if (arrival.why == Arrival::Signal) signal_here_ = target.event;
         if (arrival.why == Arrival::CallEntry) call_here_ = target.event;
         if (arrival.why == Arrival::Fork)
@@ -276,32 +383,12 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
   Position goal;
   const std::optional<Mark> mark = previous_mark(now_, wanted);
   const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
-  Position high = now_;
   bool found = false;
-  const bool search = !stops.breaks.empty() || !stops.watches.empty();
-  while (search && !found && high > lowest) {
-    auto checkpoint = nearest_before(high, false);
-    if (checkpoint == checkpoints_.end()) break;
-    const Position low = checkpoint->at;
-    Worker worker = checkpoint->worker.fork();
-    worker.install(stops);
-    Until until;
-    until.point = high;
-    until.fresh = true;
-    Halt last;
-    for (Position at = low;;) {
-      until.tick = at.tick + slice_;
-      const auto start = Clock::now();
-      Found part = worker.search(until, &attention);
-      learn(start, at.tick, part.end.at.tick);
-      if (part.last.why != Halt::None) last = part.last;
-      if (attention.stop_asked || part.end.why == Halt::Interrupted) {
-        arrival.why = Arrival::Interrupted;  // the present stays where it is
-        return arrival;
-      }
-      if (part.end.why != Halt::AtTick) break;
-      at = part.end.at;
-      if (at < high) keep(worker, at);
+  if (!stops.breaks.empty() || !stops.watches.empty()) {
+    const Halt last = search_back(stops, lowest);
+    if (last.why == Halt::Interrupted) {
+      arrival.why = Arrival::Interrupted;  // the present stays where it is
+      return arrival;
     }
     if (last.why != Halt::None) {
       found = true;
@@ -310,7 +397,6 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
       arrival.watch_kind = last.watch_kind;
       goal = last.why == Halt::Break ? last.at : last.before;
     }
-    high = low;
   }
   if (mark && (!found || goal < mark->moment.position())) return go_back_to(*mark);
   if (!found) {
@@ -379,14 +465,19 @@ Arrival Timeline::go_to(const Position& target) {
   end_diversion();
   attention.stop_asked = false;
   Arrival arrival;
-  auto checkpoint = nearest_before(target, true);
-  if (checkpoint == checkpoints_.end()) checkpoint = checkpoints_.begin();
-  if (checkpoint->at > now_ || now_ > target) {
-    now_ = checkpoint->at;  // while we go, thinning counts from there
-    current_ = checkpoint->worker.fork();
+  bool elsewhere = now_ > target;
+  const double from_here =
+      static_cast<double>(target.tick - std::min(target.tick, now_.tick)) / ticks_per_second_;
+  for (const Checkpoint& c : checkpoints_)
+    if (c.at > now_ && c.at <= target && seconds_from(c, target) < from_here) elsewhere = true;
+  if (elsewhere) {
+    Position at;
+    current_ = worker_at(target, at);
+    now_ = at;  // while we go, thinning counts from there
   }
   Halt halt = run_to(current_, now_, target);
   arrive(halt);
+  if (halt.why == Halt::AtPoint && at_end()) store(current_, now_, true);
   if (halt.why == Halt::Interrupted) arrival.why = Arrival::Interrupted;
   if (halt.why == Halt::Passed || halt.why == Halt::Ended) arrival.why = Arrival::Missing;
   return arrival;
@@ -422,7 +513,7 @@ Halt Timeline::run_diverted(const Stops& stops, std::optional<int> step_tid) {
 
 int Timeline::add_checkpoint(const std::string& note) {
   auto before = nearest_before(now_, true);
-  checkpoints_.insert(std::next(before), Checkpoint{now_, current_.fork(), next_id_, note});
+  checkpoints_.insert(std::next(before), Checkpoint{now_, current_.fork(), next_id_, note, 0});
   return next_id_++;
 }
 
@@ -435,7 +526,13 @@ std::vector<CheckpointInfo> Timeline::checkpoints() const {
 }
 
 bool Timeline::remove_checkpoint(int id) {
-  return std::erase_if(checkpoints_, [&](const Checkpoint& c) { return id && c.id == id; }) > 0;
+  for (auto it = checkpoints_.begin(); it != checkpoints_.end(); ++it) {
+    if (!id || it->id != id) continue;
+    it->id = 0;
+    if (!it->stored) checkpoints_.erase(it);
+    return true;
+  }
+  return false;
 }
 
 std::optional<Arrival> Timeline::restart(int id) {

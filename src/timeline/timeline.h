@@ -8,6 +8,7 @@
 #include <string>
 
 #include "timeline/log_index.h"
+#include "timeline/stored_checkpoints.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -96,13 +97,26 @@ class Timeline {
   bool remove_checkpoint(int id);
   std::optional<Arrival> restart(int id);
   size_t automatic_checkpoints() const;
+  // Those in the recording.
+  const StoredCheckpoints& stored() const { return stored_; }
+  // Of the last search backwards: windows that were replayed, and that were known to hold no match.
+  struct Searched {
+    size_t replayed = 0, quiet = 0;
+  };
+  const Searched& searched() const { return searched_; }
+  // Waits until the one that is being written is complete.
+  void finish_storing();
+  // The checksum of all registers and memory (as `present().checksum()`) in a stored checkpoint; nullopt: it
+  // cannot be restored.
+  std::optional<uint32_t> stored_checksum(uint64_t number);
 
  private:
   struct Checkpoint {
     Position at;
-    Worker worker;
-    int id = 0;  // 0: automatic
+    Worker worker;  // none: in the recording only
+    int id = 0;     // 0: automatic
     std::string note;
+    uint64_t stored = 0;  // number of its file; 0: none
   };
   using Clock = std::chrono::steady_clock;
 
@@ -111,7 +125,21 @@ class Timeline {
   void thin();
   // Runs `worker` up to `point` without any stops; makes checkpoints on a long way. Where it got to.
   Halt run_to(Worker& worker, const Position& from, const Position& point);
-  Worker worker_at(const Position& from_at_or_before, Position& at);
+  // A new worker at the checkpoint from which `wanted` is reached soonest.
+  Worker worker_at(const Position& wanted, Position& at);
+  Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
+  double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
+  void store(Worker& worker, const Position& at, bool at_end);
+  void gather_stored(bool wait);
+  // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
+  void count_written(Worker& worker, const Position& from, Tick to) const;
+  void tell_notes();
+  // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
+  // Interrupted.
+  Halt search_back(const Stops& stops, const Position& lowest);
+  // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
+  Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
+  void limit_slice();
   void learn(Clock::time_point start, Tick from, Tick to);
   void arrive(const Halt& halt);
   Arrival end_arrival();
@@ -127,6 +155,7 @@ class Timeline {
   std::optional<Arrival> behind_call();
 
   LogIndex log_;
+  StoredCheckpoints stored_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
   Position now_;
@@ -135,8 +164,11 @@ class Timeline {
   bool end_told_ = false;                // the signal at the end was reported
   double ticks_per_second_ = 20e6;       // measured
   double fork_seconds_ = 0.002;
+  double restore_seconds_ = 0.003;
   Tick slice_ = 1 << 18;
   int next_id_ = 1;
+  bool wait_for_stored_;
+  Searched searched_;
 };
 
 }  // namespace backstep::timeline

@@ -9,11 +9,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/hot.h"
@@ -79,7 +81,10 @@ void pack(Packer& p, const Stops& stops) {
     for (const auto& c : b.conditions) p.put_bytes(c.data(), c.size());
   }
   p.put(static_cast<uint32_t>(stops.watches.size()));
-  for (const auto& w : stops.watches) p.put(w);
+  for (const auto& w : stops.watches) {
+    p.put(w.kind).put(w.start).put(w.length).put(static_cast<uint32_t>(w.conditions.size()));
+    for (const auto& c : w.conditions) p.put_bytes(c.data(), c.size());
+  }
 }
 
 Stops unpack_stops(Unpacker& u) {
@@ -91,8 +96,39 @@ Stops unpack_stops(Unpacker& u) {
     for (auto& c : b.conditions) c = u.get_bytes();
   }
   stops.watches.resize(u.get<uint32_t>());
-  for (auto& w : stops.watches) w = u.get<replayer::Watchpoint>();
+  for (auto& w : stops.watches) {
+    w.kind = u.get<replayer::Watchpoint::Kind>();
+    w.start = u.get<Address>();
+    w.length = u.get<uint64_t>();
+    w.conditions.resize(u.get<uint32_t>());
+    for (auto& c : w.conditions) c = u.get_bytes();
+  }
   return stops;
+}
+
+void pack(Packer& p, const std::optional<recording::Written>& written) {
+  p.put(written.has_value());
+  if (!written) return;
+  p.put(written->tick).put(written->event).put(written->pc);
+  p.put_bytes(written->ranges.data(), written->ranges.size() * sizeof(recording::AddressRange));
+  p.put(written->code_known);
+  p.put_bytes(written->code.data(), written->code.size() * sizeof(recording::AddressRange));
+}
+
+std::optional<recording::Written> unpack_written(Unpacker& u) {
+  if (!u.get<bool>()) return std::nullopt;
+  recording::Written written;
+  written.tick = u.get<uint64_t>(), written.event = u.get<uint64_t>(), written.pc = u.get<uint64_t>();
+  auto ranges = [&] {
+    const std::vector<uint8_t> bytes = u.get_bytes();
+    std::vector<recording::AddressRange> list(bytes.size() / sizeof(recording::AddressRange));
+    if (!list.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
+    return list;
+  };
+  written.ranges = ranges();
+  written.code_known = u.get<bool>();
+  written.code = ranges();
+  return written;
 }
 
 static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Halt>);
@@ -206,7 +242,9 @@ class Service {
       }
       case Command::Search:
         replayer::bs_replay.output = false;
+        replayer_.backward = true;
         search(u.get<Until>(), answer);
+        replayer_.backward = false;
         break;
       case Command::LastStep: {
         replayer::bs_replay.output = false;
@@ -229,6 +267,19 @@ class Service {
         answer.put_bytes(text.data(), text.size());
         break;
       }
+      case Command::Store:
+        answer.put(store(u));
+        break;
+      case Command::Restore: {
+        const recording::Recording recording(u.get_text());
+        const auto process = u.get<uint64_t>();
+        recording::CheckpointFolder folder(recording, process);
+        replayer_.restore(folder, u.get<uint64_t>());
+        break;
+      }
+      case Command::Written:
+        pack(answer, replayer_.written_since_last());
+        break;
       case Command::Checksum: {
         uint32_t sum = process().memory_checksum();
         for (auto& [name, t] : process().threads()) {
@@ -243,6 +294,28 @@ class Service {
       default:
         throw Error("internal error: unknown command to a worker");
     }
+  }
+
+  // Beside the replay, and less important than it.
+  Worker::Storage store(Unpacker& u) {
+    timespec start{}, end{};
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    const recording::Recording recording(u.get_text());
+    const auto process = u.get<uint64_t>(), earlier = u.get<uint64_t>();
+    const bool patient = u.get<bool>();
+    const auto written = unpack_written(u);
+    setpriority(PRIO_PROCESS, 0, 10);
+    recording::CheckpointFolder folder(recording, process);
+    const auto lock = folder.lock(patient);
+    if (!lock) throw Error("checkpoints are being written by somebody else", kBusy);
+    Worker::Storage done;
+    done.number = folder.free_number();
+    recording::CheckpointWriter writer(folder, done.number, earlier);
+    done.size = replayer_.store(writer, written);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    done.seconds = static_cast<double>(end.tv_sec - start.tv_sec) +
+                   static_cast<double>(end.tv_nsec - start.tv_nsec) / 1e9;
+    return done;
   }
 
   void search(Until until, Packer& answer) {
@@ -430,6 +503,7 @@ Worker& Worker::operator=(Worker&& other) noexcept {
   if (this != &other) {
     close();
     socket_ = std::move(other.socket_);
+    counts_written_ = other.counts_written_;
   }
   return *this;
 }
@@ -439,12 +513,24 @@ Worker::~Worker() {
 }
 
 void Worker::close() {
+  counts_written_ = false;
   socket_.reset();  // the process ends when it notices
+}
+
+bool Worker::stop_if_wanted(const Attention& attention) {
+  if (!attention.stop_wanted()) return false;
+  attention.stop_asked = true;
+  Packer p;
+  p.put(Command::Interrupt);
+  send_message(socket_.get(), p.bytes());
+  return true;
 }
 
 Unpacker Worker::receive(const Attention* attention) {
   bool told = false;
-  for (;;) {
+  for (bool first = true;; first = false) {
+    // It may have been asked for before we began to listen.
+    if (first && attention && attention->stop_wanted) told = stop_if_wanted(*attention);
     pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
     if (attention && !told) fds[2].fd = attention->fd;
     if (poll(fds, 3, -1) < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
@@ -457,13 +543,7 @@ Unpacker Worker::receive(const Attention* attention) {
     } else if (fds[1].revents) {
       // All writers are gone: the worker is, too.
     }
-    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention && attention->stop_wanted()) {
-      told = true;
-      attention->stop_asked = true;
-      Packer p;
-      p.put(Command::Interrupt);
-      send_message(socket_.get(), p.bytes());
-    }
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention) told = stop_if_wanted(*attention);
     if (!fds[0].revents) continue;
     std::vector<uint8_t> message = receive_message(socket_.get());
     if (message.empty())
@@ -475,11 +555,15 @@ Unpacker Worker::receive(const Attention* attention) {
   }
 }
 
-Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* attention, int send_fd) {
+void Worker::send(Command command, const Packer& arguments, int send_fd) {
   std::vector<uint8_t> message{static_cast<uint8_t>(command)};
   message.insert(message.end(), arguments.bytes().begin(), arguments.bytes().end());
   if (!send_message(socket_.get(), message, send_fd))
     throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
+}
+
+Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* attention, int send_fd) {
+  send(command, arguments, send_fd);
   return receive(attention);
 }
 
@@ -535,8 +619,28 @@ Halt Worker::step(int tid, Address range_start, Address range_end, const Until& 
       .get<Halt>();
 }
 
-Found Worker::search(const Until& until, const Attention* attention) {
-  Unpacker u = ask(Command::Search, Packer().put(until), attention);
+void Worker::begin_search(const Until& until) {
+  send(Command::Search, Packer().put(until));
+}
+
+Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* attention) {
+  std::vector<pollfd> fds;
+  for (const Worker* w : workers) fds.push_back({w->socket_.get(), POLLIN, 0});
+  fds.push_back({attention ? attention->fd : -1, POLLIN, 0});
+  for (;;) {
+    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
+      throw Error("cannot wait: " + errno_text(errno));
+    if ((fds.back().revents & (POLLIN | POLLHUP | POLLERR)) && attention->stop_wanted()) {
+      attention->stop_asked = true;
+      return nullptr;
+    }
+    for (size_t i = 0; i < workers.size(); i++)
+      if (fds[i].revents) return workers[i];
+  }
+}
+
+Found Worker::end_search() {
+  Unpacker u = receive(nullptr);
   Found f;
   f.end = u.get<Halt>();
   f.last = u.get<Halt>();
@@ -565,6 +669,34 @@ std::string Worker::maps() {
 
 uint32_t Worker::checksum() {
   return ask(Command::Checksum, Packer()).get<uint32_t>();
+}
+
+void Worker::begin_store(const recording::Recording& recording, uint64_t process, uint64_t earlier,
+                         const std::optional<recording::Written>& written, bool patient) {
+  Packer p;
+  p.put_bytes(recording.dir().data(), recording.dir().size()).put(process).put(earlier).put(patient);
+  pack(p, written);
+  send(Command::Store, p);
+}
+
+Worker::Storage Worker::end_store() {
+  return receive(nullptr).get<Storage>();
+}
+
+bool Worker::answered() const {
+  pollfd p{socket_.get(), POLLIN, 0};
+  return poll(&p, 1, 0) > 0;
+}
+
+void Worker::restore(const recording::Recording& recording, uint64_t process, uint64_t number) {
+  ask(Command::Restore,
+      Packer().put_bytes(recording.dir().data(), recording.dir().size()).put(process).put(number));
+}
+
+std::optional<recording::Written> Worker::written() {
+  Unpacker u = ask(Command::Written, Packer());
+  counts_written_ = true;
+  return unpack_written(u);
 }
 
 }  // namespace backstep::timeline

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "recording/checkpoint_file.h"
 #include "recording/library.h"
 #include "replay/replay.h"
 #include "replay/until.h"
@@ -50,6 +51,9 @@ struct Attention {
   mutable bool stop_asked = false;          // stop_wanted has said yes
 };
 
+// "Exit code" of the error that says that another session is writing checkpoints.
+inline constexpr int kBusy = 75;
+
 class Worker {
  public:
   Worker() = default;
@@ -72,12 +76,33 @@ class Worker {
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,
             const Attention* attention);
-  Found search(const Until& until, const Attention* attention);
+  // Runs to `until`, over all matches on the way. In two steps, so that several can search at the same time.
+  void begin_search(const Until& until);
+  Found end_search();
+  // Waits until one of them has an answer, or somebody wants a stop (then null).
+  static Worker* wait_for(const std::vector<Worker*>& workers, const Attention* attention);
   std::optional<Position> last_step_before(int tid, const Position& end, const Attention* attention);
   void divert();
   std::vector<uint8_t> siginfo();
   std::string maps();
   uint32_t checksum();
+
+  // Writes a checkpoint file (recording/checkpoint_file.h); for a fork that is used for nothing else. The
+  // answer can be waited for later, as it takes a while.
+  void begin_store(const recording::Recording& recording, uint64_t process, uint64_t earlier,
+                   const std::optional<recording::Written>& written, bool patient);
+  struct Storage {
+    uint64_t number = 0, size = 0;
+    double seconds = 0;
+  };
+  Storage end_store();
+  // Is there an answer, or the end of the process?
+  bool answered() const;
+  // Goes to the moment of a checkpoint file. Throws Error; then this worker is of no use any more.
+  void restore(const recording::Recording& recording, uint64_t process, uint64_t number);
+  // What may have been written to since the last call; nullopt: not known, or this is the first one.
+  std::optional<recording::Written> written();
+  bool counts_written() const { return counts_written_; }
 
   static int output_pipe();  // where guests' output can be read; non-blocking
 
@@ -85,10 +110,13 @@ class Worker {
   explicit Worker(Fd socket) : socket_(std::move(socket)) {}
   Unpacker ask(Command command, const Packer& arguments, const Attention* attention = nullptr,
                int send_fd = -1);
+  void send(Command command, const Packer& arguments, int send_fd = -1);
   Unpacker receive(const Attention* attention);
+  bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
   void close();
 
   Fd socket_;
+  bool counts_written_ = false;
 };
 
 }  // namespace backstep::timeline

@@ -14,9 +14,9 @@ C
 recorded story 0
 in_gdb story 'tbreak main' 'continue' 'when' 'goto end' 'when' 'goto start' 'goto output 3' 'goto output chapter 3' \
   'print chapter' 'checkpoint third' 'bookmark middle' 'goto output chapter 5' 'print chapter' 'restart 1' \
-  'print chapter' 'info-checkpoints' 'goto 100%' 'goto middle' 'print chapter' 'bookmarks' 'last-write chapter' \
+  'print chapter' 'info checkpoints' 'goto 100%' 'goto middle' 'print chapter' 'bookmarks' 'last-write chapter' \
   'print chapter' 'stepi' 'print chapter' 'goto @999999999' 'goto nowhere' 'goto event 99999' 'monitor nonsense' \
-  'monitor help' 'monitor delete 1' 'monitor checkpoints' 'monitor maps'
+  'monitor help' 'delete checkpoint 1' 'info checkpoints' 'monitor maps'
 printed '^@[0-9]+:0x[0-9a-f]+, event [0-9]+, [0-9.]+ % of the run, about [0-9:.]+ \(\+[0-9.]+ s\)$'
 printed '100.0 % of the run'
 for n in 1 3 4; do printed "^\\\$$n = 3\$"; done

@@ -14,7 +14,7 @@ int main(void) {
 C
 recorded long 0
 serve long
-"$PYTHON" -B - "$SRC/tests/cases" "$port" <<'PY'
+"$PYTHON" -B - "$SRC/tests/cases" "$port" "0x$(nm long | sed -n 's/ T main$//p')" <<'PY'
 import random, socket, sys, time
 sys.path.insert(0, sys.argv[1])
 import rsp
@@ -37,6 +37,13 @@ for bad in ("m", "mxyz", "M0,1:zz", "Z9,0,0", "Z0", "P", "p9999", "G00", "H", "H
     s.ask(bad)
 s.goto(place)
 assert s.state() == state
+# Zeroes are sent shortened; binary data survives.
+before = s.runs
+stack = int.from_bytes(bytes.fromhex(s.ask("p7")), "little")
+assert bytes.fromhex(s.ask("m%x,300" % stack)) == s.ask("x%x,300" % stack).encode("latin-1")
+assert s.runs > before
+assert "triple:" in s.ask("qProcessInfo") and "permissions:rw;" in s.ask("qMemoryRegionInfo:%x" % stack)
+assert int(s.ask("qShlibInfoAddr"), 16)
 # Ctrl-C while it runs forwards …
 start = time.time()
 s.goto("start")
@@ -48,7 +55,9 @@ assert reply.startswith(b"T02"), reply
 place, state = s.when(), s.state()
 assert place != s.goto("end")
 # … and while it searches backwards: the present is where it was.
-assert s.ask("Z0,1,1") == "OK"
+# (The breakpoint is inside of an instruction of the loop: never met, on a page that is executed all the time.)
+base = next(int(line.split("-")[0], 16) for line in s.monitor("maps").splitlines() if line.rstrip().endswith("/long"))
+assert s.ask("Z0,%x,1" % (base + int(sys.argv[3], 16) + 1)) == "OK"
 here = s.when()
 s.send("bc")
 time.sleep(0.1)

@@ -1,5 +1,6 @@
 """A client of the gdb remote protocol, for tests that ask more often than gdb could: Session(port) and the
 walks below, run as `rsp.py PORT WHAT [ARG...]`."""
+import hashlib
 import random
 import re
 import socket
@@ -18,6 +19,7 @@ class Session:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.output = ""
+        self.runs = 0  # packets with run-length encoding
         self.acknowledge = True
         assert "ReverseStep+" in self.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+")
         assert self.ask("QStartNoAckMode") == "OK"
@@ -32,6 +34,9 @@ class Session:
                 self.buffer = self.buffer[end + 3:]
                 if self.acknowledge:
                     self.socket.sendall(b"+")
+                if b"*" in data:
+                    self.runs += 1
+                data = re.sub(rb"(.)\*(.)", lambda m: m[1] * (m[2][0] - 28), data, flags=re.S)
                 return re.sub(rb"}(.)", lambda m: bytes([m[1][0] ^ 0x20]), data, flags=re.S)
             more = self.socket.recv(65536)
             if not more:
@@ -123,6 +128,55 @@ def walk(s, count, seed):
             known[here] = state
             places.append(here)
     print("%d moments" % len(known))
+
+
+def states(s, count, seed):
+    """Random moments and their states, for comparing two sessions."""
+    random.seed(seed)
+    ticks = last_tick(s)
+    for _ in range(count):
+        here = s.goto("@%d" % random.randrange(ticks))
+        print(here, hashlib.sha256(s.state().encode()).hexdigest())
+
+
+def onwards(s, *ticks):
+    """From each of these moments forward to the end: replay checks itself on the way."""
+    end = s.goto("end")
+    assert s.ask("QPassSignals:" + ";".join("%x" % n for n in range(1, 150))) == "OK"
+    for tick in ticks:
+        s.goto("@%d" % tick)
+        for _ in range(100000):
+            if "replaylog:end" in s.ask("vCont;c"):
+                break
+        assert s.when() == end, "the end is at %s, not at %s" % (s.when(), end)
+    used = int(re.search(r"(\d+) used", s.monitor("stored"))[1])
+    print("%d used" % used)
+    assert used > 0, "no stored checkpoint was used"
+
+
+def last_writes(s, count, *addresses):
+    """Back from the end over the last changes of each address, by `last`."""
+    for address in addresses:
+        s.goto("end")
+        for _ in range(count):
+            text = s.monitor("last %#x 8" % address)
+            print("%#x" % address, s.when(), " ".join(text.split()))
+            if "not changed" in text:
+                break
+    print("#", s.monitor("stored").strip())
+
+
+def last_hits(s, count, *addresses):
+    """Back from the end over the hits of breakpoints at all of these."""
+    s.goto("end")
+    for address in addresses:
+        assert s.ask("Z0,%x,1" % address) == "OK"
+    for _ in range(count):
+        reply = s.ask("bc")
+        print(s.when(), reply.split("thread")[0], s.monitor("checksum").strip())
+        if "replaylog" in reply:
+            break
+    print("#", s.monitor("stored").strip())
 
 
 def breaks(s, address, limit):
@@ -217,6 +271,43 @@ def conditions(s, function, step, count):
         assert s.state() == state, "another state at %s" % place
     s.goto("end")
     assert s.state() == final, "another end"
+
+
+def oracle(s, base, marker, *ranges):
+    """Watchpoints both ways against the oracle's list (stdin). `base`, `marker`: tick and pc of the first marker; `ranges`:
+    address and length of each of the watched stretches."""
+    changes = {}
+    for line in sys.stdin:
+        word, *numbers = line.split()
+        if word == "change":
+            k, *places = (int(n, 0) for n in numbers)
+            changes.setdefault(k, []).append(places)
+    place = lambda tick, pc: "@%d:%#x" % (base + tick, pc)
+    assert s.ask("QPassSignals:1e") == "OK"  # SIGUSR1
+    for k in range(len(ranges) // 2):
+        address, length = ranges[2 * k], ranges[2 * k + 1]
+        wanted = changes[k]
+        print("%d changes of %#x" % (len(wanted), address))
+        assert len(wanted) > 3
+        s.goto("@%d:%#x" % (base, marker))
+        assert s.ask("Z2,%x,%x" % (address, length)) == "OK"
+        first = wanted[0]
+        forwards = []
+        while len(forwards) < len(wanted):
+            reply = s.ask("vCont;c")
+            assert "watch:%x;" % address in reply, "%s after %s" % (reply, forwards[-1:])
+            forwards.append(s.when())
+            # The bytes may change between the first marker and the one that names them.
+            if forwards[-1] != place(*first[2:]) and len(forwards) == 1:
+                forwards.pop()
+        assert forwards == [place(*c[2:]) for c in wanted], "forwards: %s" % forwards
+        last = s.when()
+        backwards = []
+        for _ in wanted:
+            assert "watch:%x;" % address in s.ask("bc")
+            backwards.append(s.when())
+        assert backwards == [place(*c[:2]) for c in reversed(wanted)], "backwards from %s: %s" % (last, backwards)
+        assert s.ask("z2,%x,%x" % (address, length)) == "OK"
 
 
 def watches(s, address, length, first, last):

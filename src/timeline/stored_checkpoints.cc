@@ -1,0 +1,161 @@
+// When checkpoints are written to disk, and what they are good for.
+//
+// The length of a recording is known before it is replayed, so none is ever made to be thrown away: they are
+// made at even distances on the way, which grow if the disk that they may take (kMaxBytes) would not last to
+// the end. Writing is done by a fork of the replaying worker, in the background and one at a time; if that
+// takes long, distances grow, too.
+//
+// Each file also says which pages were written to since the one before. That is what makes looking for the
+// last write to a variable quick: windows in which its page was not touched need not be replayed.
+#include "timeline/stored_checkpoints.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace backstep::timeline {
+namespace {
+
+constexpr uint64_t kMaxBytes = recording::kMaxCheckpointBytes;
+constexpr size_t kMaxFiles = 1000;
+constexpr double kWriterShare = 4;  // at least so many times as long as one takes to be written
+
+}  // namespace
+
+StoredCheckpoints::StoredCheckpoints(const recording::Recording& recording, uint64_t process, double seconds,
+                                     Tick last)
+    : recording_(recording), process_(process), seconds_(seconds), last_(last) {
+  if (!enabled()) return;
+  folder_.emplace(recording, process);
+  for (const auto& entry : folder_->list(&notes_))
+    list_.push_back({entry.number, {entry.header.tick, entry.header.event, entry.header.pc}});
+  bytes_ = recording::CheckpointFolder::disk(recording);
+}
+
+void StoredCheckpoints::note(const std::string& text) {
+  if (notes_.empty() || notes_.back() != text) notes_.push_back(text);
+}
+
+const StoredCheckpoint* StoredCheckpoints::before(Tick tick) const {
+  const StoredCheckpoint* found = nullptr;
+  for (const StoredCheckpoint& c : list_)
+    if (c.at.tick <= tick) found = &c;
+  return found;
+}
+
+// Ticks between two, or 0: no more.
+double StoredCheckpoints::spacing(const Position& at, double ticks_per_second) const {
+  double ticks = std::max(seconds_, kWriterShare * writer_seconds_) * ticks_per_second;
+  if (bytes_ >= kMaxBytes || list_.size() >= kMaxFiles) return 0;
+  double left = static_cast<double>(kMaxFiles - list_.size());
+  if (!list_.empty()) {
+    const double each = static_cast<double>(bytes_) / static_cast<double>(list_.size());
+    left = std::min(left, static_cast<double>(kMaxBytes - bytes_) / std::max(each, 1.0));
+  }
+  if (left < 1) return 0;
+  if (last_ > at.tick) ticks = std::max(ticks, static_cast<double>(last_ - at.tick) / left);
+  return ticks;
+}
+
+bool StoredCheckpoints::due(const Position& at, double ticks_per_second) const {
+  if (!enabled() || !making_ || !writing_.empty()) return false;
+  const double ticks = spacing(at, ticks_per_second);
+  if (ticks == 0) return false;
+  const StoredCheckpoint* earlier = before(at.tick);
+  if (static_cast<double>(at.tick - (earlier ? earlier->at.tick : 0)) < ticks) return false;
+  for (const StoredCheckpoint& c : list_)
+    if (c.at.tick > at.tick && static_cast<double>(c.at.tick - at.tick) < ticks / 2) return false;
+  return true;
+}
+
+bool StoredCheckpoints::due_at_end(const Position& at, double ticks_per_second) const {
+  if (!enabled() || !making_ || spacing(at, ticks_per_second) == 0) return false;
+  const StoredCheckpoint* earlier = before(at.tick);
+  return static_cast<double>(at.tick - (earlier ? earlier->at.tick : 0)) >= seconds_ / 4 * ticks_per_second;
+}
+
+void StoredCheckpoints::make(Worker& worker, const Position& at, bool patient) {
+  Writing fresh;
+  fresh.window = worker.written();
+  fresh.at = at;
+  const StoredCheckpoint* earlier = before(at.tick);
+  fresh.writer = worker.fork();
+  fresh.writer.begin_store(recording_, process_, earlier ? earlier->number : 0, fresh.window, patient);
+  writing_.push_back(std::move(fresh));
+}
+
+std::optional<StoredCheckpoint> StoredCheckpoints::finished() {
+  Writing front = std::move(writing_.front());
+  writing_.pop_front();
+  try {
+    const Worker::Storage done = front.writer.end_store();
+    const StoredCheckpoint fresh{done.number, front.at};
+    writer_seconds_ = done.seconds;
+    bytes_ += done.size;
+    made_++;
+    auto behind = std::find_if(list_.begin(), list_.end(), [&](const auto& c) { return c.at > fresh.at; });
+    list_.insert(behind, fresh);
+    if (front.window) add_window(*front.window, fresh.at);
+    return fresh;
+  } catch (const Error& e) {
+    // Another session at work is no reason to give up for good.
+    if (e.exit_code != kBusy) {
+      making_ = false;
+      note(std::string("no more checkpoints are stored in the recording: ") + e.what());
+    }
+    return std::nullopt;
+  }
+}
+
+bool StoredCheckpoints::restore(Worker& worker, uint64_t number) {
+  try {
+    worker.restore(recording_, process_, number);
+    used_++;
+    return true;
+  } catch (const Error& e) {
+    note(e.what());
+    std::erase_if(list_, [&](const StoredCheckpoint& c) { return c.number == number; });
+    return false;
+  }
+}
+
+void StoredCheckpoints::read_windows() {
+  if (windows_read_) return;
+  windows_read_ = true;
+  for (const StoredCheckpoint& c : list_) {
+    try {
+      recording::CheckpointFile file(folder_->path(c.number), folder_->log_identity());
+      if (const auto& w = file.written()) add_window(*w, c.at);
+    } catch (const Error&) {
+      // Then that window is searched.
+    }
+  }
+}
+
+void StoredCheckpoints::add_window(const recording::Written& written, const Position& to) {
+  windows_.push_back({{written.tick, written.event, written.pc}, to, written});
+}
+
+bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Stops& stops) {
+  if (!enabled()) return false;
+  read_windows();
+  for (const auto& w : stops.watches)
+    if (w.kind != replayer::Watchpoint::Write) return false;
+  auto meets = [](const std::vector<recording::AddressRange>& ranges, Address start, Address end) {
+    auto r = std::partition_point(ranges.begin(), ranges.end(),
+                                  [&](const auto& range) { return range.end <= start; });
+    return r != ranges.end() && r->start < end;
+  };
+  return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
+    if (window.from > from || to > window.to) return false;
+    const recording::Written& known = window.written;
+    if (!stops.breaks.empty() && !known.code_known) return false;
+    for (const auto& b : stops.breaks)
+      if (meets(known.code, b.pc, b.pc + 1)) return false;
+    for (const auto& w : stops.watches)
+      if (meets(known.ranges, w.start, w.start + w.length)) return false;
+    return true;
+  });
+}
+
+}  // namespace backstep::timeline
