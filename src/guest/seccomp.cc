@@ -138,7 +138,7 @@ uint32_t compute(uint16_t code, uint32_t a, uint32_t operand) {
     case BPF_MUL:
       return a * operand;
     case BPF_DIV:
-      return a / operand;
+      return operand ? a / operand : 0;  // never 0: check_filter and run_filter see to that
     case BPF_AND:
       return a & operand;
     case BPF_OR:

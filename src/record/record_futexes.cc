@@ -113,6 +113,26 @@ int64_t Recorder::unlock_pi(uint64_t addr) {
   return 0;
 }
 
+// The first waiter gets the lock at once, if that is free; the others, and it if not, wait for the lock from
+// now on.
+int64_t Recorder::requeue_pi(uint64_t addr, uint64_t lock, int most) {
+  Task* first = turns_.first_waiter(addr);
+  uint32_t word;
+  if (!first) return 0;
+  if (first->args[4] != lock || (first->args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT_REQUEUE_PI) return -EINVAL;
+  if (!read_guest(lock, &word)) return -EFAULT;
+  int served = 0;
+  if (!(word & FUTEX_TID_MASK) && !turns_.first_waiter(lock)) {
+    word = static_cast<uint32_t>(first->thread->tid) | (word & FUTEX_OWNER_DIED);
+    turns_.finish(*first, 0);
+    served = 1;
+    poke(lock, word);
+  }
+  const int moved = turns_.requeue(addr, lock, std::min(most, INT_MAX - 1) + 1 - served);
+  if (moved && !(word & FUTEX_WAITERS)) poke(lock, word | FUTEX_WAITERS);
+  return served + moved;
+}
+
 Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
   const uint64_t addr = args[0], addr2 = args[4];
   const auto command = args[1] & FUTEX_CMD_MASK;
@@ -136,7 +156,7 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
   }
   int64_t deadline = kNever;
   const bool timed = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
-                     command == FUTEX_LOCK_PI2;
+                     command == FUTEX_LOCK_PI2 || command == FUTEX_WAIT_REQUEUE_PI;
   if (timed && args[3]) {
     Timespec ts;
     if (!read_guest(args[3], &ts)) return done(-EFAULT);
@@ -237,6 +257,17 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     }
     case FUTEX_UNLOCK_PI:
       return done(unlock_pi(addr));
+    case FUTEX_WAIT_REQUEUE_PI:
+      if (addr == addr2 || addr2 % 4) return done(-EINVAL);
+      if (!read_guest(addr, &word)) return done(-EFAULT);
+      if (word != value || signal_waits(turns_.current())) return done(-EAGAIN);
+      turns_.wait_futex(turns_.current(), addr, ~0u, deadline);
+      return blocked(SYS_futex, args);
+    case FUTEX_CMP_REQUEUE_PI:
+      if (count != 1 || count2 < 0 || addr == addr2 || addr2 % 4) return done(-EINVAL);
+      if (!read_guest(addr, &word)) return done(-EFAULT);
+      if (word != static_cast<uint32_t>(args[5])) return done(-EAGAIN);
+      return done(requeue_pi(addr, addr2, count2));
     default:
       return done(-ENOSYS);
   }

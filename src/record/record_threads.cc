@@ -233,6 +233,9 @@ void Recorder::finish_call(Task& task) {
         std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     }
   }
+  // Here a signal is a wake-up without a reason, which is one of the answers that this call has.
+  if (nr == SYS_futex && (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI && result == -EINTR)
+    result = -EAGAIN;
   if (bs_record.sharing) own_arguments(row, nr, args);
   if (task.scratched) {
     task.scratch.give_back(row, nr, result, task.counts, process_);

@@ -87,6 +87,7 @@ class Recorder final : public guest::Placer {
   std::optional<int64_t> do_thread_name(const uint64_t args[6]);
   void lock_pi(uint64_t addr, int64_t deadline, bool try_only, std::optional<int64_t>& result);
   int64_t unlock_pi(uint64_t addr);
+  int64_t requeue_pi(uint64_t addr, uint64_t lock, int most);
   void leave_robust_list(guest::Thread& thread);
   void release_lock(uint64_t addr, int tid, bool pi, bool pending);
   int wake_futex(uint64_t addr, int most, uint32_t bitset);

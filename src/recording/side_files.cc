@@ -19,7 +19,9 @@ std::vector<std::string> damaged_side_files(const Recording& recording) {
   std::error_code ec;
   std::vector<fs::path> manifests;
   for (const auto& entry : fs::directory_iterator(recording.dir(), ec))
-    if (entry.path().extension() == ".json") manifests.push_back(entry.path());
+    if (const std::string name = entry.path().filename();
+        name == "manifest.json" || (name.starts_with("process-") && name.ends_with(".json")))
+      manifests.push_back(entry.path());
   std::sort(manifests.begin(), manifests.end());
   for (const fs::path& path : manifests) {
     const bool first = path.filename() == "manifest.json";

@@ -33,7 +33,7 @@ curl -sS "$url/big" | wc -c
 curl -sS --data-binary @"$2" "$url/post"
 curl -sS -o /dev/null -w '%{http_code}\n' "$url/missing"
 curl -sS --parallel "$url/big" "$url/big" "$url/big" 2>/dev/null | wc -c
-curl -sS http://127.0.0.1:1/ || echo "status $?"
+curl -s http://127.0.0.1:1/ || echo "status $?"
 kill $!
 wait $!
 SH

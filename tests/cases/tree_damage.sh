@@ -82,6 +82,11 @@ print(*random.sample(range($size), 8))"); do
     expect 0 "$BACKSTEP" ps bad
   done
 done
+# Other people's files are none of ours.
+copy_recording good bad
+echo '{}' >bad/bookmarks.json
+expect 0 "$BACKSTEP" info bad
+! grep -q damaged out || { cat out; fail "a file that is not the recorder's is called damaged"; }
 copy_recording good bad
 for file in bad/process-*.json bad/tree bad/store-keys; do echo '{ garbage' >"$file"; done
 expect 0 "$BACKSTEP" ps bad

@@ -53,6 +53,40 @@ static void* next(void* argument) {
   return 0;
 }
 
+// A condition whose waiters are handed over to a lock, as glibc once did it.
+static int bell, inner;
+static atomic_int waiting, served;
+static long requeue(int op, long count, long more, int expected) { return syscall(SYS_futex, &bell, op, count, more, &inner, expected); }
+static void* wait_for_bell(void* argument) {
+  waiting++;
+  CHECK(requeue(FUTEX_WAIT_REQUEUE_PI_PRIVATE, 0, 0, 0) == 0);
+  CHECK((inner & FUTEX_TID_MASK) == my_tid());
+  served++;
+  CHECK(futex(&inner, FUTEX_UNLOCK_PI_PRIVATE, 0) == 0);
+  return 0;
+}
+static void hand_over(int held) {
+  pthread_t threads[3];
+  int all = 0;
+  waiting = served = 0;
+  if (held) CHECK(futex(&inner, FUTEX_LOCK_PI_PRIVATE, 0) == 0);
+  for (int i = 0; i < 3; i++) threads[i] = start(wait_for_bell, 0);
+  while (waiting < 3) sched_yield();
+  CHECK(requeue(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 2, 99) == -1 && errno == EAGAIN);
+  CHECK(requeue(FUTEX_CMP_REQUEUE_PI_PRIVATE, 2, 2, 0) == -1 && errno == EINVAL);
+  while (all < 3) {
+    long n = requeue(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 2, 0);
+    CHECK(n >= 0);
+    all += n;
+    sleep_us(500);
+  }
+  if (held) {
+    CHECK(served == 0 && futex(&inner, FUTEX_UNLOCK_PI_PRIVATE, 0) == 0);
+  }
+  for (int i = 0; i < 3; i++) CHECK(join(threads[i]) == 0);
+  CHECK(served == 3 && (inner & FUTEX_TID_MASK) == 0);
+}
+
 int main(void) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
@@ -92,6 +126,11 @@ int main(void) {
   CHECK((word & FUTEX_TID_MASK) == 0);
   CHECK(futex(&word, FUTEX_TRYLOCK_PI_PRIVATE, 0) == 0 && (word & FUTEX_TID_MASK) == my_tid());
   CHECK(futex(&word, FUTEX_UNLOCK_PI_PRIVATE, 0) == 0 && word == 0);
+  hand_over(0);
+  hand_over(1);
+  struct timespec late = after_us(CLOCK_MONOTONIC, 2000);
+  CHECK(syscall(SYS_futex, &bell, FUTEX_WAIT_REQUEUE_PI_PRIVATE, 0, &late, &inner, 0) == -1 && errno == ETIMEDOUT);
+  CHECK(syscall(SYS_futex, &bell, FUTEX_WAIT_REQUEUE_PI_PRIVATE, 1, 0, &inner, 0) == -1 && errno == EAGAIN);
   said("by hand");
   return 0;
 }
