@@ -4,7 +4,8 @@
 Wall time, best of N; the three are run in turn, so that a slow moment of the machine hits all of them. Ratios
 are to native. The workloads are those of the project's speed targets; 'CPU' marks the CPU-bound ones that the
 geometric mean is taken over. Threads take turns when recorded, so programs with threads are compared with native runs
-on one core, or by the CPU time that they took in all; their names say so.
+on one core, or by the CPU time that they took in all; their names say so. Of a tree of processes the first one is
+replayed.
 
     run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long]
 
@@ -90,19 +91,61 @@ print(work({n}))
 """
 
 
+# The server is recorded (natively RECORD is empty), the client is not; the time is that of the client.
+REDIS = """
+cd "$(dirname "$0")"
+rm -f socket
+$RECORD redis-server --port 0 --unixsocket socket --save '' --appendonly no >/dev/null &
+until redis-cli -s socket ping 2>/dev/null | grep -q PONG; do sleep 0.02; done
+start=$(date +%s%N)
+redis-benchmark -s socket -c 1 -P $1 -n $2 -q -t get,set >/dev/null
+echo $((($(date +%s%N) - start))) >"$BENCH_TIME"
+redis-cli -s socket shutdown nosave
+wait
+"""
+
+MAKEFILE = """
+program: {objects}
+\tgcc -o $@ $^
+%.o: %.c
+\tgcc -O1 -c -o $@ $<
+"""
+
+C_SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+struct item_{n} {{ char name[32]; int value; }};
+static int compare_{n}(const void *a, const void *b) {{
+  return ((const struct item_{n} *)a)->value - ((const struct item_{n} *)b)->value;
+}}
+int work_{n}(int count) {{
+  struct item_{n} *items = calloc((size_t)count, sizeof *items);
+  for (int i = 0; i < count; i++) {{ sprintf(items[i].name, "item-%d", i); items[i].value = i * 7919 % 1009; }}
+  qsort(items, (size_t)count, sizeof *items, compare_{n});
+  int sum = 0;
+  for (int i = 0; i < count; i++) sum += (int)strlen(items[i].name) * items[i].value;
+  free(items);
+  return sum;
+}}
+"""
+
+
 class Workload:
     """cpu: counts for the geometric mean. one_core: natively on one core only. cpu_time: of the processors, not of the
     clock. calls: how often it does what it is about, for the time of one. gdb: replay means these commands, in gdb.
-    targets: {"record": ratio or ns, ...}."""
+    inner: the command records a part of itself, by what is in the variable RECORD, and writes the nanoseconds that count
+    to the file BENCH_TIME. rounds: at most so many. targets: {"record_ratio": ..., ...}."""
 
     def __init__(self, name, command, cpu=False, stdin=None, needs=None, one_core=False, cpu_time=False, calls=None,
-                 gdb=None, targets=None):
+                 gdb=None, inner=False, rounds=None, targets=None):
         self.name, self.command, self.cpu, self.stdin = name, command, cpu, stdin
         self.missing = needs if needs and not shutil.which(needs) else None
         core = str(min(os.sched_getaffinity(0)))
         self.native = ["taskset", "-c", core] + command if one_core else command
         self.cpu_time, self.calls, self.targets = cpu_time, calls, targets or {}
         self.gdb = [word for command in gdb for word in ("-ex", command)] if gdb else None
+        self.inner, self.rounds = inner, rounds
 
 
 def compile_programs(folder):
@@ -140,7 +183,15 @@ def workloads(folder, quick):
     make_text(here("text"), 12_000_000 // scale)
     make_text(here("text-small"), 3_000_000 // scale)
     files = {"loop.pl": PERL.format(n=1_500_000 // scale), "loop.py": PYTHON.format(n=2_000_000 // scale),
-             "work.sql": SQL.format(rows=200_000 // scale), "source.cc": CXX_SOURCE}
+             "work.sql": SQL.format(rows=200_000 // scale), "source.cc": CXX_SOURCE, "redis.sh": REDIS,
+             "commands.sh": f"for ((i = 0; i < {1000 // scale}; i++)); do /bin/true; done\n"}
+    os.mkdir(here("project"))
+    parts = range(6)
+    for n in parts:
+        files[f"project/part{n}.c"] = C_SOURCE.format(n=n)
+    files["project/main.c"] = "".join(f"int work_{n}(int);\n" for n in parts) + "int main(void) { return (" + " + ".join(
+        f"work_{n}(100)" for n in parts) + ") == 0; }\n"
+    files["project/Makefile"] = MAKEFILE.format(objects=" ".join(["main.o"] + [f"part{n}.o" for n in parts]))
     for name, text in files.items():
         with open(here(name), "w") as f:
             f.write(text)
@@ -172,6 +223,18 @@ def workloads(folder, quick):
                  targets={"record_ns": 100}),
         Workload("pool of 2 (CPU time)", [here("pool"), "2", str(1000 // scale)], cpu_time=True,
                  targets={"record_ratio": 1.6}),
+        Workload("pipe ping-pong of 2 processes", [here("pipes"), str(20_000 // scale)], calls=20_000 // scale,
+                 targets={"record_ratio": 3.0}),
+        Workload("200 x fork, exec true", [here("spawn"), str(200 // scale)], calls=200 // scale,
+                 targets={"record_extra_ms": 10}),
+        Workload("make -j2", ["make", "-s", "-B", "-j2", "-C", here("project")], needs="make",
+                 targets={"record_ratio": 3.0}),
+        Workload("bash, 1,000 commands", ["bash", here("commands.sh")], calls=1000 // scale, rounds=2,
+                 targets={"record_extra_ms": 12}),
+        Workload("redis, 1 client, pipeline 1", ["bash", here("redis.sh"), "1", str(40_000 // scale)], inner=True,
+                 needs="redis-server", targets={"record_ratio": 2.5}),
+        Workload("redis, 1 client, pipeline 16", ["bash", here("redis.sh"), "16", str(200_000 // scale)], inner=True,
+                 needs="redis-server", targets={"record_ratio": 2.5}),
         # Its replay takes as long as what it computes: compare with 'native CPU s'.
         Workload("sleeper", [here("sleeper"), str(50 // scale)]),
         Workload("false conditional hits in gdb", [here("hits"), str(10_000_000 // scale)], needs="gdb",
@@ -179,18 +242,24 @@ def workloads(folder, quick):
     ]
 
 
-def run(command, stdin, out):
+def run(command, stdin, out, record=""):
     """(seconds, CPU seconds, peak memory in MB) of one run, output to a file; raises if it fails."""
     folder = os.path.dirname(out)
-    report = os.path.join(folder, "report")
+    report, own_time = os.path.join(folder, "report"), os.path.join(folder, "time")
+    if os.path.exists(own_time):
+        os.remove(own_time)
     with open(stdin or "/dev/null", "rb") as standard_input, open(out, "wb") as output:
         result = subprocess.run([os.path.join(folder, "measure"), report] + command, stdin=standard_input,
-                                stdout=output, stderr=subprocess.PIPE)
+                                stdout=output, stderr=subprocess.PIPE,
+                                env=dict(os.environ, RECORD=record, BENCH_TIME=own_time))
     if result.returncode != 0:
         words = result.stderr.decode(errors="replace").strip()[-400:]
         raise RuntimeError(f"{' '.join(command)} ended with {result.returncode}: {words}")
     with open(report) as f:
         seconds, kilobytes, _, cpu = f.read().split()
+    if os.path.exists(own_time):
+        with open(own_time) as f:
+            seconds = int(f.read()) / 1e9
     return float(seconds), float(cpu), int(kilobytes) / 1024
 
 
@@ -208,24 +277,29 @@ def measure(workload, rounds, folder):
     probe, _, _ = run(workload.command, workload.stdin, os.path.join(folder, "out.native"))
     if probe < 0.05:
         rounds = max(rounds, 15)
+    if workload.rounds:
+        rounds = min(rounds, workload.rounds)
+    recorder = [BACKSTEP, "record", "-q", "-o", recording, "--"]
     for _ in range(rounds):
         shutil.rmtree(recording, ignore_errors=True)
         commands = {
             "native": workload.native,
-            "record": [BACKSTEP, "record", "-q", "-o", recording, "--"] + workload.command,
+            "record": workload.command if workload.inner else recorder + workload.command,
             "replay": [BACKSTEP, "replay", "--autopilot", "-q", recording],
         }
         if workload.gdb:
             commands["replay"] = [BACKSTEP, "replay", "-q", recording, "-nx", "-batch"] + workload.gdb
         for how, command in commands.items():
             stdin = None if how == "replay" else workload.stdin
-            seconds, cpu, megabytes = run(command, stdin, os.path.join(folder, "out." + how))
+            seconds, cpu, megabytes = run(command, stdin, os.path.join(folder, "out." + how),
+                                          " ".join(recorder) if how == "record" else "")
             best[how] = min(best[how], cpu if workload.cpu_time else seconds)
             cpu_time[how] = min(cpu_time[how], cpu)
             memory[how] = max(memory[how], megabytes)
         if not same(os.path.join(folder, "out.native"), os.path.join(folder, "out.record")):
             raise RuntimeError("the recorded run printed something else than the native one")
-        if not workload.gdb and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
+        replayed = not workload.inner and not workload.gdb
+        if replayed and not same(os.path.join(folder, "out.record"), os.path.join(folder, "out.replay")):
             raise RuntimeError("the replay printed something else than the recorded run")
     info = subprocess.run([BACKSTEP, "info", "--json", recording], capture_output=True, check=True)
     info = json.loads(info.stdout)
@@ -242,6 +316,7 @@ def measure(workload, rounds, folder):
         "native_cpu_s": cpu_time["native"],
         "record_cpu_s": cpu_time["record"],
         "replay_cpu_s": cpu_time["replay"],
+        "record_extra_ms": (best["record"] - best["native"]) / workload.calls * 1000 if workload.calls else None,
         "record_ns": best["record"] / workload.calls * 1e9 if workload.calls else None,
         "targets": workload.targets,
         "ticks": log["ticks"],
@@ -261,7 +336,7 @@ def geomean(values):
 
 COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"), ("native CPU s", "{native_cpu_s:.3f}"),
            ("record", "{record_ratio:.2f}"), ("replay", "{replay_ratio:.2f}"),
-           ("record ns each", "{each}"),
+           ("record ns each", "{each}"), ("+ms each", "{extra_each}"),
            ("record +ms", "{record_ms:.1f}"), ("replay +ms", "{replay_ms:.1f}"), ("M ticks", "{mega_ticks:.1f}"),
            ("events", "{events}"), ("log B/event", "{bytes_per_event:.1f}"),
            ("recording KB", "{kilobytes:.0f}"), ("native MB", "{native_mb:.0f}"),
@@ -271,6 +346,7 @@ COLUMNS = [("workload", "{name}"), ("native s", "{native_s:.3f}"), ("native CPU 
 def cells(result):
     extra = {"record_ms": (result["record_s"] - result["native_s"]) * 1000,
              "replay_ms": (result["replay_s"] - result["native_s"]) * 1000,
+             "extra_each": f"{result['record_extra_ms']:.1f}" if (result["record_extra_ms"] or 0) >= 0.1 else "",
              "each": f"{result['record_ns']:.0f}" if result["record_ns"] else "",
              "mega_ticks": result["ticks"] / 1e6, "kilobytes": result["recording_bytes"] / 1024}
     return [form.format(**result, **extra) for _, form in COLUMNS]

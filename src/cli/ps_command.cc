@@ -41,11 +41,12 @@ void complete_from_log(const recording::Recording& r, ProcessInfo& info, Tick& t
         info.end = recording::Manifest::End{event.end, event.result, 0, event.tick, events, {}};
     }
   } catch (const Error&) {
-    info.damaged = true;
+    info.damaged = !info.empty;
   }
 }
 
 std::string end_of(const ProcessInfo& info) {
+  if (info.empty) return "empty";
   if (info.damaged) return "damaged";
   if (!info.end) return "-";
   switch (info.end->kind) {

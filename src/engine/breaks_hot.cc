@@ -136,6 +136,12 @@ bool question_at(uint32_t cache) {
   return false;
 }
 
+bool questions_wanted() {
+  for (uint32_t i = 0; i < bs_cache.break_count; i++)
+    if (bs_cache.breaks[i].inlined) return true;
+  return false;
+}
+
 bool break_holds(Address pc) {
   const Break* b = find_break(pc);
   if (!b) return false;

@@ -225,6 +225,7 @@ void inline_break(Address pc);  // it turned out to be met often; outside of the
 Break* find_break(Address pc);
 void emit_question(Emitter& e, Address pc);  // if one is wanted there
 bool question_at(uint32_t cache);
+bool questions_wanted();
 bool break_holds(Address pc);
 const Break* break_at(uint32_t cache);                         // null: none
 void patch_breaks(Address start, Address end);                 // code was translated

@@ -248,7 +248,8 @@ void Translations::begin() {
 }
 
 void Translations::load() {
-  if (!used() || bs_cache.watch || bs_cache.evex_seen) return;
+  // What is kept has no questions for breakpoints (breaks_hot.cc).
+  if (!used() || bs_cache.watch || bs_cache.evex_seen || questions_wanted()) return;
   begin();
   ranges_.clear();
   made_before_ = bs_cache.stats.blocks + bs_cache.stats.misses;

@@ -119,6 +119,13 @@ bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
   return true;
 }
 
+void MemoryMap::overwrite(uint64_t start, uint64_t end) {
+  auto it = regions_.upper_bound(start);
+  if (it != regions_.begin()) --it;
+  for (; it != regions_.end() && it->first < end; ++it)
+    if (it->second.end > start) it->second.content = {};
+}
+
 const Region* MemoryMap::find(uint64_t addr) const {
   const Region* r = next(addr);
   return r && r->start <= addr ? r : nullptr;

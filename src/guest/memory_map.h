@@ -42,6 +42,8 @@ class MemoryMap {
   void remove(uint64_t start, uint64_t end);
   // False (nothing changed) if part of the range is not mapped: mprotect's ENOMEM.
   bool protect(uint64_t start, uint64_t end, int prot);
+  // Memory there was written past its protection: it no longer shows the file that is mapped.
+  void overwrite(uint64_t start, uint64_t end);
   // The region that holds addr, or null. Pointers are good until the next change of the map.
   const Region* find(uint64_t addr) const;
   // First region with end > addr.

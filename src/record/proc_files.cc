@@ -4,11 +4,19 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <ctime>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <vector>
+
+#include "base/error.h"
+#include "recording/log_reader.h"
 
 namespace backstep::recorder {
 
@@ -16,8 +24,10 @@ using namespace guest;
 
 namespace {
 
-std::string kernel_text(const std::string& name) {
-  std::ifstream in("/proc/self/" + name);
+// The kernel's text; for a thread other than the first, which is the kernel's too, that of its own folder.
+std::string kernel_text(const ProcFile& file) {
+  std::ifstream in(file.tid ? fmt::format("/proc/self/task/{}/{}", file.tid, file.name)
+                            : "/proc/self/" + file.name);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
@@ -51,10 +61,22 @@ Sizes sizes(const Process& process) {
   return s;
 }
 
-std::string status(const Process& process) {
+// Files of the process are about its first thread, if that is still there.
+const Thread& thread_of(const ProcFile& file, const Process& process) {
+  for (const auto& [name, thread] : process.threads())
+    if (file.tid ? thread->tid == file.tid : name == 1) return *thread;
+  return process.current();
+}
+
+uint64_t mask_of(const Thread& thread, const Process& process) {
+  return &thread == &process.current() ? process.signals.mask : thread.signals.mask;
+}
+
+std::string status(const ProcFile& file, const Process& process) {
+  const Thread& thread = thread_of(file, process);
   const Signals signals = dispositions(process);
   const Sizes size = sizes(process);
-  std::istringstream lines(kernel_text("status"));
+  std::istringstream lines(kernel_text(file));
   std::string text, line;
   auto kilobytes = [](const char* name, uint64_t bytes) {
     return fmt::format("{}:\t{:8} kB", name, bytes >> 10);
@@ -67,11 +89,11 @@ std::string status(const Process& process) {
     if (name == "VmExe") line = kilobytes("VmExe", size.code);
     if (name == "VmLib") line = kilobytes("VmLib", 0);
     if (name == "Threads") line = fmt::format("Threads:\t{}", process.threads().size());
-    if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", process.signals.mask);
+    if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", mask_of(thread, process));
     if (name == "SigIgn") line = fmt::format("SigIgn:\t{:016x}", signals.ignored);
     if (name == "SigCgt") line = fmt::format("SigCgt:\t{:016x}", signals.caught);
     // A container's own filters, which are there anyway, count too.
-    const size_t filters = count(process.current().filters);
+    const size_t filters = count(thread.filters);
     if (name == "Seccomp" && filters) line = "Seccomp:\t2";
     if (name == "Seccomp_filters")
       line = fmt::format("Seccomp_filters:\t{}", filters + std::strtoul(line.c_str() + 16, nullptr, 10));
@@ -81,8 +103,8 @@ std::string status(const Process& process) {
 }
 
 // proc(5): fields are counted from 1; the second is the command in parentheses.
-std::string stat(const Process& process) {
-  std::string line = kernel_text("stat");
+std::string stat(const ProcFile& file, const Process& process) {
+  std::string line = kernel_text(file);
   const size_t close = line.rfind(')');
   if (close == std::string::npos) return line;
   std::istringstream rest(line.substr(close + 1));
@@ -96,7 +118,7 @@ std::string stat(const Process& process) {
   set(23, sizes(process).all);
   for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47})
     set(address, 0);  // as without the right to see them
-  set(32, process.signals.mask & 0x7fff'ffff);
+  set(32, mask_of(thread_of(file, process), process) & 0x7fff'ffff);
   set(33, signals.ignored & 0x7fff'ffff);
   set(34, signals.caught & 0x7fff'ffff);
   std::string text = line.substr(0, close + 1);
@@ -104,9 +126,9 @@ std::string stat(const Process& process) {
   return text + "\n";
 }
 
-std::string statm(const Process& process) {
+std::string statm(const ProcFile& file, const Process& process) {
   const Sizes size = sizes(process);
-  std::istringstream numbers(kernel_text("statm"));
+  std::istringstream numbers(kernel_text(file));
   uint64_t all = 0, resident = 0, shared = 0;
   numbers >> all >> resident >> shared;
   constexpr uint64_t kPage = layout::kPage;
@@ -116,8 +138,8 @@ std::string statm(const Process& process) {
 }
 
 // The kernel's entries for what is the guest's, with the guest's own rights and names.
-std::string smaps(const Process& process) {
-  std::istringstream lines(kernel_text("smaps"));
+std::string smaps(const ProcFile& file, const Process& process) {
+  std::istringstream lines(kernel_text(file));
   std::string text, line;
   bool shown = false;
   while (std::getline(lines, line)) {
@@ -142,12 +164,153 @@ std::string smaps(const Process& process) {
 
 }  // namespace
 
-std::optional<std::string> proc_file(const std::string& name, const Process& process) {
-  if (name == "maps") return process.map.proc_maps();
-  if (name == "smaps") return smaps(process);
-  if (name == "status") return status(process);
-  if (name == "stat") return stat(process);
-  if (name == "statm") return statm(process);
+uint64_t ProcFile::descriptor() const {
+  const size_t slash = name.find('/');
+  uint64_t number = 0;
+  const char* last = name.data() + name.size();
+  if (slash == std::string::npos) return ~0ull;
+  auto [end, err] = std::from_chars(name.data() + slash + 1, last, number);
+  return err == std::errc{} && end == last ? number : ~0ull;
+}
+
+namespace {
+
+// Takes a number and the slash behind it, if there is one, off the front of a path.
+std::optional<int> take_number(std::string_view& path) {
+  int number = 0;
+  auto [end, err] = std::from_chars(path.data(), path.data() + path.size(), number);
+  if (err != std::errc{} || number <= 0) return std::nullopt;
+  std::string_view rest = path.substr(static_cast<size_t>(end - path.data()));
+  if (!rest.empty() && rest.front() != '/') return std::nullopt;
+  while (rest.starts_with('/')) rest.remove_prefix(1);
+  path = rest;
+  return number;
+}
+
+}  // namespace
+
+std::optional<ProcFile> own_proc_file(const std::string& path, const Process& process) {
+  std::string_view rest = path;
+  auto strip = [&](std::string_view prefix) {
+    if (!rest.starts_with(prefix) || (rest.size() > prefix.size() && rest[prefix.size()] != '/'))
+      return false;
+    rest.remove_prefix(prefix.size());
+    while (rest.starts_with('/')) rest.remove_prefix(1);
+    return true;
+  };
+  ProcFile file;
+  if (!strip("/proc")) return std::nullopt;
+  if (strip("thread-self")) {
+    file.tid = process.current().name == 1 ? 0 : process.current().tid;
+  } else if (!strip("self")) {
+    auto pid = take_number(rest);
+    if (pid != getpid()) return std::nullopt;
+  }
+  if (std::string_view before = rest; strip("task") && !rest.empty()) {
+    auto tid = take_number(rest);
+    auto has = [&](const auto& t) { return t.second->tid == tid; };
+    auto found = std::find_if(process.threads().begin(), process.threads().end(), has);
+    if (found == process.threads().end()) return std::nullopt;
+    file.tid = found->first == 1 ? 0 : *tid;
+  } else {
+    rest = before;
+  }
+  file.name = rest;
+  while (file.name.ends_with('/')) file.name.pop_back();
+  return file;
+}
+
+bool is_recorded(int pid) {
+  struct stat ours {
+  }, other{};
+  return ::stat("/proc/self/exe", &ours) == 0 &&
+         ::stat(fmt::format("/proc/{}/exe", pid).c_str(), &other) == 0 && ours.st_dev == other.st_dev &&
+         ours.st_ino == other.st_ino;
+}
+
+std::optional<ProcFile> other_proc_file(const std::string& path) {
+  constexpr std::string_view kProc = "/proc/";
+  std::string_view rest = path;
+  if (!rest.starts_with(kProc)) return std::nullopt;
+  rest.remove_prefix(kProc.size());
+  auto pid = take_number(rest);
+  if (!pid || *pid == getpid() || (rest != "exe" && rest != "environ") || !is_recorded(*pid))
+    return std::nullopt;
+  return ProcFile{std::string(rest), *pid};
+}
+
+namespace {
+
+uint64_t parent_of(uint64_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(in, line);
+  const size_t close = line.rfind(')');
+  if (close == std::string::npos || close + 4 >= line.size()) return 0;
+  return std::strtoull(line.c_str() + close + 4, nullptr, 10);
+}
+
+}  // namespace
+
+namespace {
+
+using recording::Birth;
+using recording::EndKind;
+
+// Has a forked child become another program? Most do at once, so only the beginnings of long logs are looked
+// at.
+bool became_another(const std::string& path) {
+  constexpr uint64_t kMost = 10'000;
+  recording::LogReader log(path);
+  recording::Event event;
+  while (log.next(event) && event.number < kMost)
+    if (event.kind == recording::EventKind::End) return event.end == EndKind::Exec;
+  return false;
+}
+
+// nullopt: there is nothing to read yet.
+std::optional<recording::Manifest> current_manifest(const recording::Recording& recording, uint64_t pid) {
+  try {
+    auto numbers = recording.processes();
+    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+      recording::FileHeader header = recording::LogFile(recording.log_path(*number)).header();
+      if (header.pid != pid) continue;
+      const bool forked = static_cast<Birth>(header.birth) == Birth::Fork;
+      if (forked && became_another(recording.log_path(*number))) return std::nullopt;
+      // A forked child has none of its own before it ends. It is the same program as its parent.
+      while (static_cast<Birth>(header.birth) == Birth::Fork && header.parent < header.process)
+        header = recording::LogFile(recording.log_path(header.parent)).header();
+      auto manifest = recording::Manifest::load(recording.manifest_path(header.process));
+      if (!forked && manifest.end && manifest.end->kind == EndKind::Exec) return std::nullopt;
+      return manifest;
+    }
+  } catch (const Error&) {
+    // Being written at the moment.
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Processes that were started a moment ago are waited for. One that has no log then is a child of vfork, and
+// so the same program as its parent.
+std::optional<recording::Manifest> manifest_of(const recording::Recording& recording, uint64_t pid) {
+  constexpr int kTries = 300;
+  const timespec pause{0, 1'000'000};
+  for (int i = 0; i < kTries; i++) {
+    if (auto manifest = current_manifest(recording, pid)) return manifest;
+    if (!is_recorded(static_cast<int>(pid))) return std::nullopt;
+    nanosleep(&pause, nullptr);
+  }
+  return current_manifest(recording, parent_of(pid));
+}
+
+std::optional<std::string> proc_file(const ProcFile& file, const Process& process) {
+  if (file.name == "maps") return process.map.proc_maps();
+  if (file.name == "smaps") return smaps(file, process);
+  if (file.name == "status") return status(file, process);
+  if (file.name == "stat") return stat(file, process);
+  if (file.name == "statm") return statm(file, process);
   return std::nullopt;
 }
 

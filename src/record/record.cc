@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/room_for_fds.h"
 #include "record/recorder.h"
 #include "recording/library.h"
 
@@ -16,6 +17,7 @@ int record(const RecordOptions& options) {
       std::filesystem::absolute(library.create(program.empty() ? "program" : program, options.output).dir()));
   // Lives until the process ends, in run().
   recorder::Recorder* recorder = nullptr;
+  RoomForFds room;
   try {
     recorder = new recorder::Recorder(options, library, recording);
     recorder->load();
@@ -24,6 +26,7 @@ int record(const RecordOptions& options) {
     library.discard(recording);
     throw;
   }
+  room.give_back();
   recorder->run();
 }
 

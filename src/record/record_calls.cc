@@ -2,7 +2,6 @@
 // make or replace processes, or would show or disturb something of ours.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/close_range.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -13,15 +12,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "guest/buffers.h"
-#include "record/proc_files.h"
+#include "record/descriptors.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -38,61 +37,7 @@ uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
 
-std::optional<std::string> guest_text(uint64_t addr) {
-  int64_t n = addr ? text_length(addr, 4096) : -1;
-  if (n < 0) return std::nullopt;
-  std::string text(static_cast<size_t>(n), 0);
-  if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(addr), text.size())) return std::nullopt;
-  return text;
-}
-
-bool is_our_fd(uint64_t fd) {
-  for (int ours : bs_record.our_fds)
-    if (ours >= 0 && static_cast<int>(fd) == ours) return true;
-  return false;
-}
-
-void set_kind(uint64_t fd, uint8_t kind) {
-  if (fd < kTrackedFds) bs_record.fd_kind[fd] = kind;
-}
-uint8_t kind_of(uint64_t fd) {
-  return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0;
-}
-
-// Takes our descriptors out of a listing of /proc/self/fd.
-int64_t hide_our_fds(uint64_t buffer, int64_t size) {
-  auto* bytes = reinterpret_cast<char*>(buffer);
-  int64_t kept = 0;
-  for (int64_t at = 0; at < size;) {
-    uint16_t length;
-    std::memcpy(&length, bytes + at + 16, 2);
-    const char* name = bytes + at + 19;
-    char* end = nullptr;
-    long fd = std::strtol(name, &end, 10);
-    bool ours = *name && end && *end == 0 && is_our_fd(static_cast<uint64_t>(fd));
-    if (!ours) {
-      if (kept != at) std::memmove(bytes + kept, bytes + at, length);
-      kept += length;
-    }
-    at += length;
-  }
-  return kept;
-}
-
-// "maps" for /proc/self/maps, /proc/thread-self/maps, /proc/PID/maps with our own pid.
-std::optional<std::string> own_proc_file(const std::string& path) {
-  for (const std::string& prefix :
-       {std::string("/proc/self/"), std::string("/proc/thread-self/"), fmt::format("/proc/{}/", getpid()),
-        fmt::format("/proc/self/task/{}/", gettid())})
-    if (path.starts_with(prefix)) return path.substr(prefix.size());
-  return std::nullopt;
-}
-
 }  // namespace
-
-bool Recorder::is_own_exe(const std::string& path) const {
-  return own_proc_file(path) == "exe";
-}
 
 void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                         bool buffers) {
@@ -128,9 +73,17 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
   uint64_t real[6];
   std::copy(args, args + 6, real);
   real[2] = fewer(nr, args);
+  // Entries that are left out leave no trace in the rest of the buffer either.
+  std::vector<char> before;
+  if (nr == SYS_getdents64 && (kind_of(args[0]) & (kFdFolder | kFdTasks))) {
+    before.resize(std::min<uint64_t>(args[2], 1 << 20));
+    real[2] = before.size();
+    if (!bs_guarded_copy(before.data(), reinterpret_cast<const void*>(args[1]), before.size()))
+      before.clear();
+  }
   execute_plain(row, nr, real);
-  if (nr == SYS_getdents64 && (kind_of(args[0]) & kFdFolder) && bs_record.result > 0)
-    bs_record.result = hide_our_fds(args[1], bs_record.result);
+  if (!before.empty() && bs_record.result > 0)
+    bs_record.result = shown_entries(args, bs_record.result, before);
   return bs_record.result;
 }
 
@@ -214,7 +167,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_brk:
       return logged(process_.sys_brk(args[0]));
     case SYS_madvise:
-      return logged(process_.sys_madvise(args[0], args[1], args[2]));
+      logged(result = process_.sys_madvise(args[0], args[1], args[2]));
+      if (hot::is_error(result) && result != -ENOMEM) log_discarded(args[0], args[0] + args[1]);
+      return result;
     case SYS_mremap:
       result = process_.sys_mremap(args, std::nullopt);
       if (!hot::is_error(result))
@@ -375,6 +330,19 @@ void Recorder::log_map(const Region& r, const std::string& key) {
   log.commit(at);
 }
 
+// madvise was refused, perhaps in the middle (at a page that is locked): what it had discarded before that
+// shows in the contents.
+void Recorder::log_discarded(uint64_t start, uint64_t end) {
+  constexpr uint64_t kMost = 64 << 20;
+  if (start % kPage || end <= start + kPage) return;
+  for (const Region* r = process_.map.next(start); r && r->start < end; r = process_.map.next(r->end)) {
+    const uint64_t from = std::max(start, r->start), to = std::min(end, r->end);
+    if (!(r->prot & PROT_WRITE) || (r->flags & MAP_SHARED)) continue;
+    if (to - from > kMost) return log_.stop("madvise failed on a large range");
+    log_memory(from, to - from);
+  }
+}
+
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
 // is what the recording has, whatever becomes of the file. Writable shared mappings are the real thing.
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
@@ -456,6 +424,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   bool writable_share = shared && (prot & PROT_WRITE);
   if (shared && !writable_share) writable_share = (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
   if (S_ISREG(st.st_mode)) {
+    RoomForFds room;
     try {
       key = keep(fd);
       if (!writable_share) {
@@ -572,116 +541,6 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
     process_.engine().forget(addr, addr + length);
     log_memory(addr, length);
   }
-}
-
-// --- files ---
-
-std::optional<std::string> Recorder::proc_text(const std::string& path) {
-  auto file = own_proc_file(path);
-  if (!file) return std::nullopt;
-  std::string text;
-  if (auto shown = proc_file(*file, process_)) return shown;
-  if (*file == "cmdline") {
-    for (const std::string& a : start_.argv) text += a + '\0';
-    return text;
-  }
-  if (*file == "environ") {
-    for (const std::string& e : manifest_.env) text += e + '\0';
-    return text;
-  }
-  if (*file == "auxv")
-    return std::string(reinterpret_cast<const char*>(start_.auxv.data()),
-                       start_.auxv.size() * sizeof(uint64_t));
-  return std::nullopt;
-}
-
-int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
-  const Syscall& row = syscall_row(nr);
-  auto path = guest_text(args[nr == SYS_open || nr == SYS_creat ? 0 : 1]);
-  uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
-  int64_t result;
-  std::optional<std::string> text = path ? proc_text(*path) : std::nullopt;
-  auto own = path ? own_proc_file(*path) : std::nullopt;
-  if (text) {
-    int fd = memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
-    for (size_t done = 0; fd >= 0 && done < text->size();) {
-      ssize_t n = ::write(fd, text->data() + done, text->size() - done);
-      if (n <= 0) break;
-      done += static_cast<size_t>(n);
-    }
-    if (fd >= 0) lseek(fd, 0, SEEK_SET);
-    result = fd >= 0 ? fd : -errno;
-  } else if (own && *own == "mem" && (flags & O_ACCMODE) != O_RDONLY) {
-    note_once("/proc/self/mem cannot be opened for writing (EACCES)");
-    result = -EACCES;
-  } else if (own && *own == "exe") {
-    int fd = ::open(start_.exe.c_str(), static_cast<int>(flags));
-    result = fd >= 0 ? fd : -errno;
-  } else {
-    result = execute(row, nr, args);
-  }
-  bool fd_folder = own && (*own == "fd" || *own == "fd/" || *own == "fdinfo" || *own == "fdinfo/");
-  uint8_t same_as = 0;  // another way to stdout or stderr
-  if (path == "/dev/stdout") same_as = kind_of(1);
-  if (path == "/dev/stderr") same_as = kind_of(2);
-  std::string number;
-  if (path && path->starts_with("/dev/fd/")) number = path->substr(8);
-  if (own && own->starts_with("fd/")) number = own->substr(3);
-  if (!number.empty() && number.size() < 6 && std::all_of(number.begin(), number.end(), ::isdigit))
-    same_as = kind_of(std::stoul(number));
-  if (result >= 0) set_kind(static_cast<uint64_t>(result), fd_folder ? kFdFolder : same_as & 3);
-  log_call(row, nr, args, result);
-  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
-    log_file_change(nr, args, result);
-  return result;
-}
-
-int64_t Recorder::do_readlink(uint64_t nr, const uint64_t args[6]) {
-  const Syscall& row = syscall_row(nr);
-  int base = nr == SYS_readlink ? 0 : 1;
-  auto path = guest_text(args[base]);
-  auto own = path ? own_proc_file(*path) : std::nullopt;
-  int64_t result;
-  if (own && *own == "exe") {
-    uint64_t n = std::min<uint64_t>(start_.exe.size(), args[base + 2]);
-    if (static_cast<int>(args[base + 2]) <= 0) {
-      result = -EINVAL;
-    } else if (!process_.writable(args[base + 1], n)) {
-      result = -EFAULT;
-    } else {
-      std::memcpy(reinterpret_cast<void*>(args[base + 1]), start_.exe.data(), n);
-      result = static_cast<int64_t>(n);
-    }
-  } else {
-    result = execute(row, nr, args);
-  }
-  log_call(row, nr, args, result);
-  return result;
-}
-
-int64_t Recorder::do_close_range(const uint64_t args[6]) {
-  // Our descriptors are holes in the range.
-  auto first = static_cast<unsigned>(args[0]), last = static_cast<unsigned>(args[1]);
-  std::vector<unsigned> ours;
-  for (int fd : bs_record.our_fds)
-    if (fd >= 0 && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last)
-      ours.push_back(static_cast<unsigned>(fd));
-  std::sort(ours.begin(), ours.end());
-  long result = 0;
-  uint64_t from = first;
-  ours.push_back(last);
-  for (size_t i = 0; i < ours.size() && result == 0; i++) {
-    bool end = i + 1 == ours.size();
-    uint64_t to = end ? last : ours[i] - 1ull;
-    if (from <= to || (end && first > last))
-      result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to),
-                             static_cast<long>(args[2]), 0, 0, 0);
-    from = ours[i] + 1ull;
-  }
-  if (result == 0 && !(args[2] & CLOSE_RANGE_CLOEXEC))
-    for (uint64_t fd = first; fd <= last && fd < kTrackedFds; fd++) set_kind(fd, 0);
-  log_call(syscall_row(SYS_close_range), SYS_close_range, args, result, false);
-  return result;
 }
 
 // --- process ---

@@ -260,6 +260,13 @@ bool has_unknown_argument(const Syscall& row, const Context& ctx) {
 
 namespace {
 
+// stat: a path in /proc?
+bool is_in_proc(uint64_t path) {
+  constexpr uint64_t kProc = 0x2f636f72702f;  // "/proc/"
+  uint64_t begin;
+  return read_guest(path, &begin) && (begin & 0xffff'ffff'ffff) == kProc;
+}
+
 // Programs ask for the time all the time: clock_gettime has a way of its own, with the same event as
 // log_syscall writes. False: nothing was done.
 bool record_clock(Context& ctx) {
@@ -305,8 +312,9 @@ bool record_syscall_hot(Context& ctx) {
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
   if (s.shared_files && changes_files(nr)) return false;
-  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdFolder))
+  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
+  if ((nr == 4 || nr == 262 || nr == 332) && is_in_proc(ctx.gpr[nr == 4 ? RDI : RSI])) return false;
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   execute_plain(row, nr, args);

@@ -18,6 +18,9 @@ namespace backstep::recorder {
 inline constexpr int kTrackedFds = 4096;
 inline constexpr unsigned kPendingSignals = 64;
 inline constexpr uint8_t kFdFolder = 0x80;  // fd_kind: a listing of our own descriptors (/proc/self/fd)
+inline constexpr uint8_t kFdProc = 0x20;    // fd_kind: in /proc
+inline constexpr uint8_t kFdTasks = 0x10;   // fd_kind: a listing of our own threads (/proc/self/task)
+inline constexpr uint8_t kFdMemory = 0x08;  // fd_kind: /proc/self/mem, to be written
 inline constexpr uint8_t kFdFile = 0x40;    // fd_kind: a regular file or directory: never blocks
 inline constexpr unsigned kTimerHits = 64;
 inline constexpr unsigned kOurFds = 4;
@@ -29,7 +32,8 @@ struct HotState {
   int our_fds[kOurFds];  // descriptors that the guest must not touch; -1: none
   uint8_t
       fd_kind[kTrackedFds];  // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
-  bool shared_files;         // some file is mapped shared: calls that change files need a look
+  bool shared_files;  // some file is mapped shared, or /proc/self/mem is open: calls that change files need a
+                      // look
   long (*vdso_clock_gettime)(int, void*);  // null: none
 
   // A call that was executed but not logged (no room), or executed and logged with signals to deliver next.

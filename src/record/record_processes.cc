@@ -28,7 +28,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "guest/buffers.h"
+#include "record/descriptors.h"
 #include "record/recorder.h"
 #include "record/succession.h"
 
@@ -41,14 +43,6 @@ using recording::EventKind;
 using recording::TurnReason;
 
 namespace {
-
-std::optional<std::string> guest_text(uint64_t addr, uint64_t most) {
-  int64_t n = addr ? text_length(addr, most) : -1;
-  if (n < 0) return std::nullopt;
-  std::string text(static_cast<size_t>(n), 0);
-  if (!bs_guarded_copy(text.data(), reinterpret_cast<const void*>(addr), text.size())) return std::nullopt;
-  return text;
-}
 
 // argv or envp. 0, -EFAULT or -E2BIG.
 int64_t guest_list(uint64_t addr, std::vector<std::string>& list) {
@@ -147,6 +141,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   origin_ = {number, Birth::Fork, origin_.process, parent_event, static_cast<uint64_t>(getpid())};
   detached_ = number == 0;
   if (!detached_) {
+    RoomForFds room;
     try {
       log_.open(recording_.log_path(number), origin_);
       s.our_fds[0] = log_.fd();
@@ -289,7 +284,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     log_call(row, nr, args, result);
     return result;
   };
-  auto path = guest_text(args[shift], 4096);
+  auto path = guest_text(args[shift]);
   if (!path) return logged(-EFAULT);
   if (path->size() >= 4096) return logged(-ENAMETOOLONG);
   Succession next;
@@ -299,6 +294,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   if (int64_t err = guest_list(args[shift + 2], next.env)) return logged(err);
   if (next.options.command.empty()) next.options.command.emplace_back();
 
+  RoomForFds room;
   // The file, whatever way it is named.
   int kept_fd = -1;
   if (nr == SYS_execveat) {
@@ -320,7 +316,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   }
   if (path->empty()) return logged(-ENOENT);
   next.name = std::filesystem::path(*path).filename();
-  if (is_own_exe(*path)) *path = start_.exe;
+  if (auto exe = exe_behind(*path)) *path = *exe;
   next.path = *path;
   next.program_fd = kept_fd;
   auto fail = [&](int64_t err) {
@@ -334,10 +330,12 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   rlimit limit{};
   getrlimit(RLIMIT_STACK, &limit);
   wanted.stack_size = limit.rlim_cur;
+  bool no_room = false;  // for descriptors of ours; the kernel needs none
   try {
     check_program(wanted);
   } catch (const LoadError& e) {
-    return fail(-e.err);
+    no_room = e.err == EMFILE || e.err == ENFILE;
+    if (!no_room) return fail(-e.err);
   }
 
   // After chroot neither the recording nor we ourselves may be in sight: then the program runs unrecorded.
@@ -345,7 +343,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     return faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0;
   };
   const bool traced = vfork_ && traced_;
-  const bool follow = !traced && !detached_ && log_.active() && follows(*path) &&
+  const bool follow = !no_room && !traced && !detached_ && log_.active() && follows(*path) &&
                       in_sight(recording_.dir()) && in_sight("/proc/self/exe");
   std::vector<std::string> environment = next.env;
   int message = -1;
@@ -378,6 +376,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   }
   if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);
 
+  room.give_back();
   // If the kernel takes it we do not come back, so the end is written first and taken back on failure. The
   // child of a vfork has no end to write: its parent goes on with this log.
   recording::Appender before = log_.appender();
@@ -459,10 +458,13 @@ int succeed() {
   recorder::Succession s = recorder::Succession::load(fd);
   recorder::Recorder* recorder = nullptr;
   try {
+    RoomForFds room;
     recording::Library library(s.library);
     recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
     recorder->load();
   } catch (const std::exception& e) {
+    // A log without a program is of no use to anybody.
+    if (recorder) unlink(recording::Recording(s.recording).log_path(s.origin.process).c_str());
     recorder::run_unrecorded(s, e.what());
   }
   recorder->run();

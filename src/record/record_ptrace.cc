@@ -11,10 +11,8 @@
 // stays with us until its execve, which is then not followed.
 //
 // Attaching to a process that is recorded is refused.
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +20,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "record/proc_files.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -31,14 +30,6 @@ using recording::Birth;
 using recording::EndKind;
 
 namespace {
-
-// Is that process run by us? Its program is the same file as ours, then.
-bool is_recorded(int pid) {
-  struct stat ours {
-  }, other{};
-  return stat("/proc/self/exe", &ours) == 0 && stat(fmt::format("/proc/{}/exe", pid).c_str(), &other) == 0 &&
-         ours.st_dev == other.st_dev && ours.st_ino == other.st_ino;
-}
 
 // Leaves for the guest: FS and GS are its own from here on, and the frame of a signal handler that never ran
 // has all the rest.

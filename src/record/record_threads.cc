@@ -15,8 +15,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
-#include <linux/prctl.h>
 #include <linux/sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -59,8 +59,15 @@ void Recorder::start_threads() {
   event.sigev_signo = SIGTRAP;
   event.sigev_value.sival_ptr = reinterpret_cast<void*>(kTurnSignal);
   event._sigev_un._tid = gettid();
-  if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer_) != 0)
-    throw Error("cannot make a timer for thread switches: " + errno_text(errno));
+  // The ids of the guest's own timers must not tell of this one: it gets the last number there is, from
+  // kernels that give out the number that is asked for. From others it gets the next, and the guest's are one
+  // too large.
+  constexpr int kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
+  timer_ = INT_MAX;
+  const bool chosen = prctl(kRestoreIds, 1, 0, 0, 0) == 0;
+  const long made = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer_);
+  if (chosen) prctl(kRestoreIds, 0, 0, 0, 0);
+  if (made != 0) throw Error("cannot make a timer for thread switches: " + errno_text(errno));
   armed_ = 0;
   if (chaos_.on()) {
     process_.engine().set_check(true);

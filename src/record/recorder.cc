@@ -267,11 +267,16 @@ void Recorder::on_syscall() {
     if (changes_files(nr)) own_changed_file(nr, args);
   }
   int64_t result;
+  std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
+  if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
+  if (!s.executed && (nr == SYS_stat || nr == SYS_newfstatat || nr == SYS_statx)) by_name = do_stat(nr, args);
   if (s.executed) {  // by the hot half
     result = s.result;
     s.executed = false;
     if (!s.logged) log_call(row, nr, args, result);
     ctx.gpr[RAX] = static_cast<uint64_t>(result);
+  } else if (by_name) {
+    ctx.gpr[RAX] = static_cast<uint64_t>(result = *by_name);
   } else if (Begun begun = s.threads ? thread_call(row, nr, args, result) : Begun::NotMine;
              begun != Begun::NotMine) {
     if (begun == Begun::Blocked) return;

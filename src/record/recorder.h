@@ -130,7 +130,6 @@ class Recorder final : public guest::Placer {
   void become_child(uint64_t number, uint64_t parent_event, bool shares_files);
   int64_t do_exec(uint64_t nr, const uint64_t args[6]);
   bool follows(const std::string& path) const;
-  bool is_own_exe(const std::string& path) const;
   void log_turn(recording::TurnReason reason, uint8_t flags, Address pc, int next);
   void save_manifest();
 
@@ -166,9 +165,6 @@ class Recorder final : public guest::Placer {
                   const uint64_t args[6]);  // plain, with write watches off
   int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
   int64_t do_mmap(const uint64_t args[6]);
-  int64_t do_open(uint64_t nr, const uint64_t args[6]);
-  int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
-  int64_t do_close_range(const uint64_t args[6]);
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
@@ -182,9 +178,20 @@ class Recorder final : public guest::Placer {
   void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
+  void log_discarded(uint64_t start, uint64_t end);
   void log_map(const guest::Region& region, const std::string& key);
   std::string keep(int fd);  // file contents into the store; the key
+
+  // record_files.cc
+  std::string whole_path(uint64_t dirfd, const std::string& path) const;
+  std::optional<std::string> exe_behind(const std::string& path) const;
   std::optional<std::string> proc_text(const std::string& path);
+  int64_t do_open(uint64_t nr, const uint64_t args[6]);
+  int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
+  int64_t do_close_range(const uint64_t args[6]);
+  std::optional<int64_t> do_stat(uint64_t nr, const uint64_t args[6]);
+  int64_t shown_entries(const uint64_t args[6], int64_t size, const std::vector<char>& before);
+  std::optional<int64_t> write_memory(uint64_t nr, const uint64_t args[6]);
 
   RecordOptions options_;
   recording::Library library_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string_view>
@@ -79,7 +80,9 @@ std::vector<ProcessInfo> list_processes(const Recording& recording) {
       info.pid = header.pid;
       info.damaged = header.process != number;
     } catch (const Error&) {
-      info.damaged = true;
+      std::error_code ec;
+      info.empty = std::filesystem::file_size(recording.log_path(number), ec) == 0 && !ec;
+      info.damaged = !info.empty;
     }
     try {
       Manifest m = Manifest::load(recording.manifest_path(number));

@@ -33,6 +33,7 @@ struct ProcessInfo {
   uint64_t pid = 0;
   std::vector<std::string> argv;  // of the nearest ancestor that has a manifest, if this one has none
   std::optional<Manifest::End> end;
+  bool empty = false;    // nothing was logged: killed at once
   bool damaged = false;  // the header cannot be read, or is that of another log
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);

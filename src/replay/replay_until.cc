@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -34,6 +35,12 @@ using recording::EventKind;
 namespace {
 
 constexpr unsigned kOften = 200;  // some time for a flush of the cache, in signals
+
+// Without conditions: always.
+bool any_holds(const std::vector<std::vector<uint8_t>>& conditions, guest::Process& process) {
+  return conditions.empty() ||
+         std::any_of(conditions.begin(), conditions.end(), [&](const auto& c) { return holds(c, process); });
+}
 
 }  // namespace
 
@@ -56,8 +63,10 @@ bool Replayer::at_goal() const {
 }
 
 void Replayer::install(Stops stops) {
-  for (const Breakpoint& b : stops_.breaks)
+  auto remove = [](const Breakpoint& b) {
     b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
+  };
+  for (const Breakpoint& b : stops_.breaks) remove(b);
   stops_ = {};
   watch_.set(stops.watches);
   conditions_.resize(stops.breaks.size());
@@ -67,7 +76,9 @@ void Replayer::install(Stops stops) {
     const bool added = b.conditions.empty()
                            ? engine::add_break(b.pc)
                            : engine::add_condition(b.pc, &conditions_[i], false_hits_[b.pc] >= kOften);
-    if (!added) throw Error("there are too many breakpoints");
+    if (added) continue;
+    while (i-- > 0) remove(stops.breaks[i]);
+    throw Error("there are too many breakpoints");
   }
   stops_ = std::move(stops);
 }
@@ -87,9 +98,7 @@ bool Replayer::meets_breakpoint() {
   if (stops_.breaks.empty() || resume_call_ || at_goal()) return false;
   for (const Breakpoint& b : stops_.breaks) {
     if (b.pc != context().rip) continue;
-    if (b.conditions.empty()) return true;
-    for (const auto& condition : b.conditions)
-      if (holds(condition, process_)) return true;
+    if (any_holds(b.conditions, process_)) return true;
     // What is met in vain so often is to be asked in translated code from now on.
     if (++false_hits_[b.pc] >= kOften) engine::inline_break(b.pc);
   }
@@ -99,16 +108,28 @@ bool Replayer::meets_breakpoint() {
 // The replayer's own work on guest memory: watched pages are open, and compared afterwards.
 void Replayer::with_memory_open(const std::function<void()>& work) {
   watch_.disarm();
+  note_conditions();
   work();
-  compare_watched(std::nullopt);
+  compare_watched();
 }
 
-void Replayer::compare_watched(std::optional<WatchedMemory::Hit> touched) {
+// In front of something that may touch watched bytes.
+void Replayer::note_conditions() {
+  if (!backward || watch_.empty()) return;
+  held_before_.assign(watch_.count(), true);
+  for (size_t i = 0; i < watch_.count(); i++)
+    held_before_[i] = any_holds(watch_.spec(i).conditions, process_);
+}
+
+bool Replayer::watch_holds(size_t index) {
+  return backward ? held_before_[index] : any_holds(watch_.spec(index).conditions, process_);
+}
+
+void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
   if (watch_.empty()) return;
-  auto hit = watch_.changed();
-  if (!hit) hit = touched;
-  if (!hit) return;
-  watch_hit_ = hit;
+  for (const WatchedMemory::Hits& hits : {watch_.changed(), touched})
+    for (size_t index : hits)
+      if (!watch_hit_ && watch_holds(index)) watch_hit_ = index;
 }
 
 // An instruction that the code cache does not keep is executed code all the same.
@@ -164,6 +185,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   if (until.point) aim(until.point->tick, until.point->pc, ours[1]);
 
   std::optional<engine::Stop> stop;
+  if (stepping || engine::find_break(ctx.rip)) note_conditions();
   watch_.arm();
   const bool step = stepping || engine::find_break(ctx.rip);
   if (step) {
@@ -177,8 +199,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_.disarm();
   for (Address pc : ours)
     if (pc) engine::remove_break(pc);
-  if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
-    compare_watched(std::nullopt);
+  if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop)) compare_watched();
   if (!stop) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:
@@ -187,11 +208,12 @@ void Replayer::advance(const Until& until, bool stepping) {
       return;
     case engine::Stop::Watched: {
       before_ = position();
+      note_conditions();
       ctx.limit = ctx.tick + 1;
       auto inner = step_alone();
       ctx.limit = ~0ull;
       if (inner && inner->kind != engine::Stop::TickStop) return with_memory_open([&] { react(*inner); });
-      compare_watched(std::nullopt);
+      compare_watched();
       return;
     }
     case engine::Stop::Syscall:
@@ -214,6 +236,7 @@ void Replayer::advance(const Until& until, bool stepping) {
       if (watch_.ours(stop->fault)) {
         // Once more, with the pages open.
         const auto touched = watch_.touched();
+        note_conditions();
         ctx.limit = ctx.tick + 1;
         auto inner = step_alone();
         ctx.limit = ~0ull;
@@ -235,8 +258,8 @@ Halt Replayer::outcome_of_round() {
   if (watch_hit_) {
     Halt h = halt(Halt::Watch);
     h.before = before_;
-    h.address = watch_hit_->address;
-    h.watch_kind = watch_hit_->kind;
+    h.address = watch_.spec(*watch_hit_).start;
+    h.watch_kind = watch_.spec(*watch_hit_).kind;
     return h;
   }
   if (outcome_) return halt(Halt::Ended);

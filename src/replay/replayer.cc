@@ -221,6 +221,7 @@ void Replayer::set_memory(const Event& e) {
 void Replayer::change_memory(const Event& e) {
   written_.note(e.addr, e.addr + e.length);
   process_.engine().forget(e.addr, e.addr + e.length);
+  process_.map.overwrite(e.addr, e.addr + e.length);
   process_.prepare_write(e.addr, e.addr + e.length);
   set_memory(e);
 }
@@ -362,7 +363,9 @@ Outcome Replayer::run() {
       react(process_.engine().run());
     }
   }
-  outcome_->ticks = ctx.tick;
+  // Where a recording was stopped the last event is its end, however far the program has run since.
+  const bool stopped = outcome_->complete && outcome_->kind == EndKind::Stopped;
+  outcome_->ticks = stopped ? outcome_->ticks : ctx.tick;
   outcome_->events = bs_replay.event;
   return *outcome_;
 }
@@ -393,7 +396,8 @@ void Replayer::on_syscall() {
     if (!take(e)) return end_incomplete();
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
-  if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group)) {
+  // A thread that leaves may be met by a signal that kills the process: that end is the signal's, below.
+  if (e.kind == EventKind::End && (nr == SYS_exit || nr == SYS_exit_group) && e.end != EndKind::Signal) {
     check_end(e, EndKind::Exit, static_cast<int>(args[0]) & 0xff);
     return end(e);
   }
@@ -565,6 +569,9 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_brk:
       return process_.sys_brk(args[0]);
     case SYS_madvise:
+      // The kernel's reasons to refuse (locked pages, the kind of file) are not there in a replay. What it
+      // had done before is in the log.
+      if (hot::is_error(logged) && logged != -ENOMEM) return logged;
       return process_.sys_madvise(args[0], args[1], args[2]);
     case SYS_mremap:
       if (hot::is_error(logged)) return logged;
@@ -764,6 +771,7 @@ void Replayer::end(const Event& e) {
   o.complete = true;
   o.kind = e.end;
   o.status = e.result;
+  o.ticks = e.tick;
   o.damaged = log_->damage().has_value();
   if (o.damaged) o.incomplete = *log_->damage() + "; all of its events have been replayed";
   outcome_ = o;

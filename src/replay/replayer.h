@@ -77,6 +77,9 @@ class Replayer {
 
   // Checked now and then while the guest runs: true stops it at the next instruction.
   std::function<bool()> interrupted;
+  // Conditions of watchpoints are about the state in front of the change: whoever searches backwards stops
+  // there.
+  bool backward = false;
 
  private:
   bool peek(recording::EventHeader& header);  // false: no more events
@@ -144,7 +147,9 @@ class Replayer {
   bool meets_breakpoint();
   bool look_up();
   void with_memory_open(const std::function<void()>& work);
-  void compare_watched(std::optional<WatchedMemory::Hit> touched);
+  void note_conditions();
+  void compare_watched(const WatchedMemory::Hits& touched = {});
+  bool watch_holds(size_t index);
   // --- in a diversion (diverted_calls.cc) ---
   void diverted_syscall();
   std::optional<int64_t> diverted_result(uint64_t nr, const uint64_t args[6]);
@@ -163,12 +168,13 @@ class Replayer {
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
   Stops stops_;
-  std::vector<HotCondition> conditions_;    // of stops_.breaks; the engine points here
+  std::vector<HotCondition> conditions_;  // of stops_.breaks; the engine points here
+  std::vector<bool> held_before_;         // by watchpoint: the condition held in front of what is being done
   std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
-  std::optional<WatchedMemory::Hit> watch_hit_;  // in the last round …
-  Position before_;                              // … which began here
-  bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
+  std::optional<size_t> watch_hit_;  // in the last round …
+  Position before_;                  // … which began here
+  bool hold_signals_ = false;        // a signal from outside waits at its control point until deliver_ is set
   bool deliver_ = false;
   struct {
     uint64_t nr = 0;

@@ -29,6 +29,7 @@ struct Watchpoint {
   Kind kind = Write;  // Write: only if the contents change
   Address start = 0;
   uint64_t length = 0;
+  std::vector<std::vector<uint8_t>> conditions = {};  // as a breakpoint's
 };
 
 struct Stops {

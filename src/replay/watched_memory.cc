@@ -121,30 +121,32 @@ void WatchedMemory::remember() {
   for (Watched& w : watches_) w.there = read(w, w.contents);
 }
 
-std::optional<WatchedMemory::Hit> WatchedMemory::changed() {
-  std::optional<Hit> hit;
+WatchedMemory::Hits WatchedMemory::changed() {
+  Hits hits;
   std::vector<uint8_t> now;
-  for (Watched& w : watches_) {
+  for (size_t i = 0; i < watches_.size(); i++) {
+    Watched& w = watches_[i];
     bool there = read(w, now);
     if (there == w.there && (!there || now == w.contents)) continue;
     w.there = there;
     w.contents = now;
-    if (!hit && w.spec.kind != Watchpoint::Read) hit = Hit{w.spec.start, w.spec.kind};
+    if (w.spec.kind != Watchpoint::Read) hits.push_back(i);
   }
-  return hit;
+  return hits;
 }
 
-std::optional<WatchedMemory::Hit> WatchedMemory::touched() const {
+WatchedMemory::Hits WatchedMemory::touched() const {
+  Hits hits;
   bool any = false;
   for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
-  if (!any) return std::nullopt;
+  if (!any) return hits;
   for (const Accessed& a : accesses_at_rip())
-    for (const Watched& w : watches_) {
-      if (w.spec.kind == Watchpoint::Write || (w.spec.kind == Watchpoint::Read && !a.read)) continue;
-      if (a.start < w.spec.start + w.spec.length && w.spec.start < a.start + a.length)
-        return Hit{w.spec.start, w.spec.kind};
+    for (size_t i = 0; i < watches_.size(); i++) {
+      const Watchpoint& spec = watches_[i].spec;
+      if (spec.kind == Watchpoint::Write || (spec.kind == Watchpoint::Read && !a.read)) continue;
+      if (a.start < spec.start + spec.length && spec.start < a.start + a.length) hits.push_back(i);
     }
-  return std::nullopt;
+  return hits;
 }
 
 }  // namespace backstep::replayer

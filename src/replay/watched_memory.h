@@ -25,14 +25,14 @@ class WatchedMemory {
   bool ours(const engine::FaultInfo& fault) const;
 
   void remember();  // the contents as they are now
-  struct Hit {
-    Address address;
-    uint8_t kind;
-  };
-  // The watchpoint whose contents are not what they were. Remembers the new ones.
-  std::optional<Hit> changed();
-  // The watchpoint that the instruction at rip is about to read (or, for Access, to write to).
-  std::optional<Hit> touched() const;
+  // Watchpoints by their place in what was set.
+  using Hits = std::vector<size_t>;
+  // Those whose contents are not what they were. Remembers the new ones.
+  Hits changed();
+  // Those that the instruction at rip is about to read (or, for Access, to write to).
+  Hits touched() const;
+  const Watchpoint& spec(size_t index) const { return watches_[index].spec; }
+  size_t count() const { return watches_.size(); }
 
  private:
   struct Watched {

@@ -7,10 +7,12 @@
 #include "serve/gdb_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,10 +46,6 @@ int from_gdb_signal(int number) {
   return 0;
 }
 
-std::string error_text(const std::string& text) {
-  return "E." + text;
-}
-
 // What is known about the program of a process; a forked child runs its ancestor's.
 recording::Manifest manifest_of(const recording::Recording& recording, const timeline::LogIndex& log) {
   try {
@@ -60,16 +58,20 @@ recording::Manifest manifest_of(const recording::Recording& recording, const tim
   }
 }
 
-// A piece of a document for qXfer: `offset,length`.
-std::string part_of(const std::string& document, std::string_view range) {
-  auto offset = take_hex(range);
-  if (!offset || !range.starts_with(',')) return "E01";
-  range.remove_prefix(1);
-  auto length = take_hex(range);
-  if (!length) return "E01";
-  if (*offset >= document.size()) return "l";
-  std::string piece = document.substr(*offset, std::min<uint64_t>(*length, 100'000));
-  return (*offset + piece.size() < document.size() ? "m" : "l") + piece;
+// `;X length,code…` behind a breakpoint or watchpoint. One that is not for us leaves none: then it stops
+// always, and gdb looks itself.
+std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_view packet) {
+  std::vector<std::vector<uint8_t>> conditions;
+  while (packet.starts_with(";X")) {
+    packet.remove_prefix(2);
+    auto length = take_hex(packet);
+    if (!length || !packet.starts_with(',') || packet.size() < 1 + 2 * *length) return std::nullopt;
+    auto code = from_hex(packet.substr(1, 2 * *length));
+    packet.remove_prefix(1 + 2 * *length);
+    if (!code || !replayer::valid(*code)) return std::vector<std::vector<uint8_t>>();
+    conditions.push_back(std::move(*code));
+  }
+  return conditions;
 }
 
 }  // namespace
@@ -111,17 +113,22 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   timeline_.attention.output = [&](const std::string& text) { tell(text); };
   breaks_.clear();
   watches_.clear();
+  watch_conditions_.clear();
   wanted_ = {};
   general_ = continue_ = 0;
   about_child_ = false;
   multiprocess_ = swbreak_ = hwbreak_ = false;
   told_diverted_ = false;
+  interrupted_.reset();
   timeline_.end_diversion();
   forget();
   last_stop_ = stop_reply("T05");
   Left left = Left::Gone;
   while (auto packet = stream.receive()) {
-    if (*packet == "\x03") continue;  // nothing runs
+    if (*packet == "\x03") {  // nothing runs
+      interrupted_ = std::chrono::steady_clock::now();
+      continue;
+    }
     std::optional<std::string> reply;
     try {
       reply = answer(*packet);
@@ -283,13 +290,61 @@ timeline::Stops GdbServer::stops() const {
   return stops;
 }
 
-std::string GdbServer::move(const std::function<Arrival()>& movement) {
+// Ctrl-C may come while gdb deals with a stop that the user never sees (a library was loaded): it is meant
+// for the movement that follows at once.
+bool GdbServer::was_interrupted() {
+  constexpr std::chrono::seconds kAtOnce(1);
+  auto when = std::exchange(interrupted_, std::nullopt);
+  return when && std::chrono::steady_clock::now() - *when < kAtOnce;
+}
+
+std::string GdbServer::move(const std::function<Arrival()>& movement, bool backward) {
   if (gone_to_) {
     Arrival there = *gone_to_;
     gone_to_.reset();
     return stop_reply(there);
   }
-  return stop_reply(movement());
+  if (was_interrupted()) {
+    Arrival here;
+    here.why = Arrival::Interrupted;
+    return stop_reply(here);
+  }
+  return stop_reply(with_old_value(movement(), backward));
+}
+
+// gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
+// from long ago. So it is shown the other side of the change first, where its own condition does not hold and
+// it goes on.
+GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backward) {
+  const auto shown = std::exchange(shown_, std::nullopt);
+  if (arrival.why != Arrival::Watch || shown == timeline_.now()) return arrival;
+  auto conditions = std::find_if(watch_conditions_.begin(), watch_conditions_.end(),
+                                 [&](const auto& entry) { return entry.first.first == arrival.address; });
+  if (conditions == watch_conditions_.end()) return arrival;
+  forget();
+  const timeline::Position place = timeline_.now();
+  const int tid = state().tid;
+  const Arrival other =
+      backward ? timeline_.step(tid, 0, 0, {}, timeline::Wanted::nothing()) : timeline_.step_back(tid);
+  auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* server) {
+    auto bytes = static_cast<const GdbServer*>(server)->timeline_.present().read(address, size);
+    if (bytes.size() != size) return false;
+    *to = 0;
+    std::memcpy(to, bytes.data(), size);
+    return true;
+  };
+  bool holds = other.why != Arrival::Stepped;
+  const Context none{};  // these conditions use no registers
+  for (const auto& code : conditions->second) {
+    const replayer::Value v = replayer::evaluate(code.data(), code.size(), none, read, this);
+    holds = holds || !v.known || v.value;
+  }
+  if (holds) {
+    timeline_.go_to(place);
+  } else {
+    shown_ = place;
+  }
+  return arrival;
 }
 
 // Is the diversion in the middle of a call that gdb makes?
@@ -365,20 +420,9 @@ std::string GdbServer::set_point(std::string_view packet) {
       breaks_.erase({type, *address});
       return "OK";
     }
-    std::vector<std::vector<uint8_t>> conditions;
-    while (packet.starts_with(";X")) {
-      packet.remove_prefix(2);
-      auto length = take_hex(packet);
-      if (!length || !packet.starts_with(',') || packet.size() < 1 + 2 * *length) return "E01";
-      auto code = from_hex(packet.substr(1, 2 * *length));
-      packet.remove_prefix(1 + 2 * *length);
-      if (!code || !replayer::valid(*code)) {
-        conditions.clear();  // not for us: stop always, gdb looks itself
-        break;
-      }
-      conditions.push_back(std::move(*code));
-    }
-    breaks_[{type, *address}] = std::move(conditions);
+    auto conditions = take_conditions(packet);
+    if (!conditions) return "E01";
+    breaks_[{type, *address}] = std::move(*conditions);
     return "OK";
   }
   static constexpr replayer::Watchpoint::Kind kKinds[] = {
@@ -386,7 +430,11 @@ std::string GdbServer::set_point(std::string_view packet) {
   if (type < '2' || type > '4') return "";
   const auto key = std::make_tuple(type, *address, *kind);
   if (add) {
-    watches_[key] = {kKinds[type - '2'], *address, *kind};
+    auto conditions = take_conditions(packet);
+    if (!conditions) return "E01";
+    if (auto more = watch_conditions_.find({*address, *kind}); more != watch_conditions_.end())
+      conditions = more->second;
+    watches_[key] = {kKinds[type - '2'], *address, *kind, std::move(*conditions)};
   } else {
     watches_.erase(key);
   }
@@ -443,10 +491,11 @@ std::string GdbServer::memory(std::string_view packet) {
   packet.remove_prefix(1);
   auto length = take_hex(packet);
   if (!length) return "E01";
-  if (what == 'm') {
+  if (what == 'm' || what == 'x') {
+    if (what == 'x' && *length == 0) return "OK";  // lldb's question whether we know it
     auto bytes = timeline_.present().read(*address, std::min<uint64_t>(*length, 60'000));
     if (bytes.empty() && *length) return "E14";
-    return to_hex(bytes.data(), bytes.size());
+    return what == 'm' ? to_hex(bytes.data(), bytes.size()) : std::string(bytes.begin(), bytes.end());
   }
   if (!packet.starts_with(':')) return "E01";
   packet.remove_prefix(1);
@@ -473,6 +522,31 @@ void GdbServer::tell_diverted() {
       "next step in time.\n");
 }
 
+// `watch-condition ADDRESS LENGTH [CODE...]`, from the script that we give to gdb: the protocol has no
+// conditions for watchpoints. gdb evaluates its own all the same, at the hits that are left.
+std::string GdbServer::watch_condition(const std::string& line) {
+  std::istringstream words(line);
+  std::string word;
+  Address address = 0;
+  uint64_t length = 0;
+  words >> word >> std::hex >> address >> length;
+  if (!words) return "E01";
+  std::vector<std::vector<uint8_t>> conditions;
+  while (words >> word) {
+    auto code = from_hex(word);
+    if (!code || !replayer::valid(*code)) return "E01";
+    conditions.push_back(std::move(*code));
+  }
+  for (auto& [key, watch] : watches_)
+    if (std::get<1>(key) == address && std::get<2>(key) == length) watch.conditions = conditions;
+  if (conditions.empty()) {
+    watch_conditions_.erase({address, length});
+  } else {
+    watch_conditions_[{address, length}] = std::move(conditions);
+  }
+  return "OK";
+}
+
 std::string GdbServer::rcmd(std::string_view hex) {
   auto bytes = from_hex(hex);
   if (!bytes) return "E01";
@@ -481,6 +555,7 @@ std::string GdbServer::rcmd(std::string_view hex) {
   constexpr std::string_view kNext = "--next ";
   const bool next = line.starts_with(kNext);
   if (next) line.erase(0, kNext.size());
+  if (line.starts_with("watch-condition ")) return watch_condition(line);
   Monitor::Answer a = monitor_.run(line);
   if (a.moved) {
     forget();
@@ -494,51 +569,6 @@ std::string GdbServer::rcmd(std::string_view hex) {
   }
   tell(a.text);
   return "OK";
-}
-
-std::string GdbServer::transfer(std::string_view packet) {
-  auto takes = [&](std::string_view name) {
-    if (!packet.starts_with(name)) return false;
-    packet.remove_prefix(name.size());
-    return true;
-  };
-  if (takes("features:read:target.xml:")) return part_of(layout_.xml(), packet);
-  if (takes("auxv:read::")) return part_of(std::string(auxv_.begin(), auxv_.end()), packet);
-  if (takes("libraries-svr4:read:")) {
-    packet.remove_prefix(std::min(packet.size(), packet.find(':') + 1));
-    return part_of(libraries_document(loaded_libraries(auxv_, guest_memory())), packet);
-  }
-  if (takes("memory-map:read::"))
-    // What is mapped changes with time, and gdb asks only once: all of it may be memory.
-    return part_of(
-        "<?xml version=\"1.0\"?>\n<memory-map>"
-        "<memory type=\"ram\" start=\"0x0\" length=\"0xffffffffffffffff\"/></memory-map>\n",
-        packet);
-  if (takes("exec-file:read:")) {
-    size_t colon = packet.find(':');
-    return part_of(manifest_.exe, packet.substr(colon + 1));
-  }
-  if (takes("threads:read::")) {
-    std::string xml = "<?xml version=\"1.0\"?>\n<threads>\n";
-    for (const auto& t : state().threads) {
-      std::string extra = t.tid == state().tid ? "has the turn" : "waits for its turn";
-      if (t.in_call) {
-        const char* name = guest::syscall_row(t.call).name;
-        extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
-      }
-      xml += fmt::format("<thread id=\"{}\">{}</thread>\n", thread_id(t.tid), extra);
-    }
-    return part_of(xml + "</threads>\n", packet);
-  }
-  if (takes("siginfo:read::")) {
-    if (siginfo_.empty() && timeline_.at_end() && timeline_.log().end_signal() && !timeline_.diverted())
-      siginfo_ = timeline_.present().fork().siginfo();
-    std::string info(siginfo_.begin(), siginfo_.end());
-    info.resize(128);
-    return part_of(info, packet);
-  }
-  if (takes("siginfo:write::")) return "OK";
-  return "";
 }
 
 std::string GdbServer::query(std::string_view packet) {
@@ -597,79 +627,17 @@ std::string GdbServer::query(std::string_view packet) {
   }
   if (packet == "QStartNoAckMode") return "OK";
   if (takes("qGetTLSAddr:")) return thread_local_variable(packet);
+  // What lldb asks for in addition.
   if (takes("qMemoryRegionInfo:")) return region_info(packet);
+  if (packet == "qShlibInfoAddr") {
+    const Address pointer = debug_pointer(auxv_, guest_memory());
+    return pointer ? fmt::format("{:x}", pointer) : "E01";
+  }
+  if (packet == "qHostInfo" || packet == "qProcessInfo")
+    return fmt::format("{}triple:{};ostype:linux;endian:little;ptrsize:8;",
+                       packet == "qProcessInfo" ? fmt::format("pid:{:x};", pid_) : "",
+                       to_hex("x86_64-unknown-linux-gnu"));
   return "";
-}
-
-ReadGuest GdbServer::guest_memory() {
-  return [this](Address at, uint64_t n) { return timeline_.present().read(at, n); };
-}
-
-std::string GdbServer::thread_local_variable(std::string_view packet) {
-  size_t comma = packet.find(',');
-  if (comma == std::string_view::npos) return "E01";
-  auto tid = parse_thread(packet.substr(0, comma));
-  packet.remove_prefix(comma + 1);
-  auto offset = take_hex(packet);
-  if (!tid || !offset || !packet.starts_with(',')) return "E01";
-  packet.remove_prefix(1);
-  auto link_map = take_hex(packet);
-  if (!link_map) return "E01";
-  if (!link_map_layout_) {
-    link_map_layout_.emplace();
-    for (const auto& file : timeline_.log().files()) {
-      const std::string name = file.path.substr(file.path.rfind('/') + 1);
-      if (!name.starts_with("libc.so") && !name.starts_with("libc-") && !name.starts_with("libpthread"))
-        continue;
-      if ((*link_map_layout_ = link_map_layout(files_.stored(file.path)))) break;
-    }
-  }
-  auto address = thread_local_address(registers_of(*tid > 0 ? *tid : state().tid).fs_base, *link_map, *offset,
-                                      *link_map_layout_, guest_memory());
-  if (address) return fmt::format("{:x}", *address);
-  return error_text("this thread has not got this thread-local variable at this moment");
-}
-
-// lldb asks this way what is mapped.
-std::string GdbServer::region_info(std::string_view packet) {
-  auto address = take_hex(packet);
-  if (!address) return "E01";
-  Address before = 0;
-  std::istringstream maps(timeline_.present().maps());
-  for (std::string line; std::getline(maps, line);) {
-    char permissions[5] = "";
-    unsigned long start = 0, end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) != 3) continue;
-    if (*address < start) return fmt::format("start:{:x};size:{:x};", before, start - before);
-    before = end;
-    if (*address >= end) continue;
-    std::string shown;
-    for (char c : {'r', 'w', 'x'})
-      if (std::strchr(permissions, c)) shown += c;
-    return fmt::format("start:{:x};size:{:x};permissions:{};", start, end - start, shown);
-  }
-  return fmt::format("start:{:x};size:{:x};", before, ~before + 1);
-}
-
-// `info proc` and the like read /proc on the target: here it is the recorded process's.
-std::optional<std::string> GdbServer::proc_file(const std::string& path) {
-  const std::string folder = fmt::format("/proc/{}/", pid_);
-  if (!path.starts_with(folder)) return std::nullopt;
-  const std::string name = path.substr(folder.size());
-  if (name == "maps" || name.ends_with("/maps")) return timeline_.present().maps();
-  if (name == "cmdline") {
-    std::string text;
-    for (const std::string& word : manifest_.argv) text += word + '\0';
-    return text;
-  }
-  if (name == "auxv") return std::string(auxv_.begin(), auxv_.end());
-  return std::nullopt;
-}
-
-std::optional<std::string> GdbServer::proc_link(const std::string& path) {
-  if (path == fmt::format("/proc/{}/exe", pid_)) return manifest_.exe;
-  if (path == fmt::format("/proc/{}/cwd", pid_)) return manifest_.cwd;
-  return std::nullopt;
 }
 
 std::optional<std::string> GdbServer::answer(const std::string& packet) {
@@ -688,6 +656,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
     case 'P':
       return registers(p);
     case 'm':
+    case 'x':
     case 'M':
     case 'X':
       return memory(p);
@@ -718,7 +687,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
     case 'b': {
       if (p == "bc") {
         tell_diverted();
-        return move([&] { return timeline_.backward(stops(), wanted_); });
+        return move([&] { return timeline_.backward(stops(), wanted_); }, true);
       }
       if (p == "bs") {
         tell_diverted();

@@ -1,5 +1,6 @@
 // A gdb server for one recording: the remote protocol on one side, the timeline on the other.
 #pragma once
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "serve/monitor.h"
 #include "serve/packets.h"
 #include "serve/recorded_files.h"
+#include "timeline/thread_names.h"
 #include "timeline/timeline.h"
 
 namespace backstep::serve {
@@ -33,13 +35,15 @@ class GdbServer {
   std::string transfer(std::string_view packet);   // qXfer
   std::string set_point(std::string_view packet);  // Z, z
   std::string resume(std::string_view packet);     // vCont
-  std::string move(const std::function<Arrival()>& movement);
+  std::string move(const std::function<Arrival()>& movement, bool backward = false);
+  Arrival with_old_value(const Arrival& arrival, bool backward);
   std::string run_diverted(std::optional<int> step_tid);
   std::string stop_reply(const Arrival& arrival);
   std::string stop_reply(std::string_view head);
   std::string registers(std::string_view packet);  // g G p P
   std::string memory(std::string_view packet);     // m M X
   std::string rcmd(std::string_view hex);
+  std::string watch_condition(const std::string& line);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
   void tell_diverted();
   std::string thread_local_variable(std::string_view packet);  // qGetTLSAddr
@@ -47,6 +51,7 @@ class GdbServer {
   std::optional<std::string> proc_file(const std::string& path);
   std::optional<std::string> proc_link(const std::string& path);
   ReadGuest guest_memory();
+  std::string thread_name(int thread);
 
   std::string thread_id(int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
@@ -57,6 +62,7 @@ class GdbServer {
   void forget();  // what was read from the present
   timeline::Stops stops() const;
   bool pc_changed();
+  bool was_interrupted();
 
   timeline::Timeline& timeline_;
   recording::Manifest manifest_;
@@ -66,6 +72,7 @@ class GdbServer {
   PacketStream* stream_ = nullptr;
   std::vector<uint8_t> auxv_;
   std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // looked for once
+  std::optional<timeline::ThreadNames> thread_names_;            // likewise
   int pid_ = 1;
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false;
@@ -75,10 +82,13 @@ class GdbServer {
   std::map<int, timeline::Registers> registers_;
   std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks_;  // by type; with conditions
   std::map<std::tuple<char, Address, uint64_t>, replayer::Watchpoint> watches_;
+  std::map<std::pair<Address, uint64_t>, std::vector<std::vector<uint8_t>>> watch_conditions_;
+  std::optional<timeline::Position> shown_;  // of a watchpoint's hit there, gdb has seen the other side
   timeline::Wanted wanted_;
   std::string last_stop_ = "T05";
   std::vector<uint8_t> siginfo_;
   bool told_diverted_ = false;
+  std::optional<std::chrono::steady_clock::time_point> interrupted_;  // a Ctrl-C that came while nothing ran
   std::optional<Arrival> gone_to_;  // where `monitor goto --next` has gone; the next resume tells gdb
 };
 

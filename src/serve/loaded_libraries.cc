@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "serve/packets.h"
 #include "symbols/symbols.h"
 
 namespace backstep::serve {
@@ -58,8 +59,9 @@ uint64_t auxiliary(const std::vector<uint8_t>& auxv, uint64_t type) {
   return 0;
 }
 
-// The linker leaves the address of its struct r_debug in the program's dynamic section.
-Address debug_structure(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
+}  // namespace
+
+Address debug_pointer(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   const Address headers = auxiliary(auxv, AT_PHDR);
   const uint64_t count = auxiliary(auxv, AT_PHNUM);
   Address bias = 0, dynamic = 0;
@@ -72,43 +74,18 @@ Address debug_structure(const std::vector<uint8_t>& auxv, const ReadGuest& read)
   for (Address at = dynamic ? dynamic + bias : 0; at; at += sizeof(Elf64_Dyn)) {
     auto entry = get<Elf64_Dyn>(read, at);
     if (!entry || entry->d_tag == DT_NULL) break;
-    if (entry->d_tag == DT_DEBUG) return entry->d_un.d_ptr;
+    if (entry->d_tag == DT_DEBUG) return at + offsetof(Elf64_Dyn, d_un);
   }
   return 0;
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&apos;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   std::vector<Loaded> result;
   // One list per name space (dlmopen); with r_version 2 they are chained.
-  for (Address list = debug_structure(auxv, read); list;) {
+  const Address pointer = debug_pointer(auxv, read);
+  for (Address list = pointer ? get<Address>(read, pointer).value_or(0) : 0; list;) {
     auto debug = get<r_debug>(read, list);
     if (!debug || debug->r_version < 1) break;
     for (auto at = reinterpret_cast<Address>(debug->r_map); at && result.size() < kMostLibraries;) {

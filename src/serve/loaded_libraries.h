@@ -19,6 +19,9 @@ struct Loaded {
   Address list = 0;  // of the name space that it is in: struct r_debug
 };
 
+// Where the linker leaves the address of its struct r_debug: in the program's dynamic section (DT_DEBUG). 0:
+// there is no such place.
+Address debug_pointer(const std::vector<uint8_t>& auxv, const ReadGuest& read);
 // In the order of loading, the program itself first. Empty: the linker has not made its list yet, or there is
 // none.
 std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const ReadGuest& read);

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace backstep::serve {
 namespace {
@@ -50,6 +52,32 @@ std::optional<uint64_t> take_hex(std::string_view& text) {
   if (n == 0) return std::nullopt;
   text.remove_prefix(n);
   return value;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&apos;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
 }
 
 std::vector<uint8_t> unescape(std::string_view data) {
@@ -127,15 +155,39 @@ std::optional<std::string> PacketStream::receive() {
   }
 }
 
+namespace {
+
+// Run-length encoding: up to `more` further copies of the last character. How many were written.
+size_t repeat(std::string& packet, size_t more) {
+  constexpr size_t kLeast = 3, kMost = 97, kBias = 29;
+  if (more < kLeast) return 0;
+  size_t count = std::min(more, kMost);
+  // The count is a character as well; these mean something else.
+  while (std::strchr("#$+-", static_cast<char>(count + kBias))) count--;
+  if (count < kLeast) return 0;
+  packet += '*';
+  packet += static_cast<char>(count + kBias);
+  return count;
+}
+
+}  // namespace
+
 bool PacketStream::send(std::string_view data) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string packet = "$";
-  for (char c : data) {
+  for (size_t at = 0; at < data.size();) {
+    char c = data[at];
     if (c == '$' || c == '#' || c == '}' || c == '*') {
       packet += '}';
-      c = static_cast<char>(c ^ 0x20);
+      packet += static_cast<char>(c ^ 0x20);
+      at++;
+      continue;
     }
     packet += c;
+    size_t same = at + 1;
+    while (same < data.size() && data[same] == c) same++;
+    const size_t taken = repeat(packet, same - at - 1);
+    at += 1 + taken;
   }
   uint8_t sum = 0;
   for (size_t i = 1; i < packet.size(); i++)

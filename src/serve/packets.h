@@ -34,6 +34,11 @@ class PacketStream {
   bool gone_ = false;
 };
 
+std::string escaped(const std::string& text);  // for XML
+// An error that is told in words.
+inline std::string error_text(const std::string& text) {
+  return "E." + text;
+}
 std::string to_hex(const void* data, size_t n);
 inline std::string to_hex(std::string_view s) {
   return to_hex(s.data(), s.size());

@@ -5,6 +5,7 @@
 // once. gdb's commands of ours are in a memory file that it reads at its start.
 #include "serve/serve.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
@@ -27,6 +28,7 @@
 
 #include "base/error.h"
 #include "recording/library.h"
+#include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
 
@@ -93,151 +95,24 @@ Fd accept_one(int listener) {
   }
 }
 
-// gdb commands of ours. `goto` & co. move the server and then take a step that does not move: gdb learns by
-// its stop where it is.
-constexpr char kCommands[] = R"GDB(
-set confirm off
-define goto
-  if $argc == 1
-    monitor --next goto $arg0
-  end
-  if $argc == 2
-    monitor --next goto $arg0 $arg1
-  end
-  if $argc == 3
-    monitor --next goto $arg0 $arg1 $arg2
-  end
-  if $argc == 0 || $argc > 3
-    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n
-  else
-    stepi
-  end
-end
-document goto
-Go to any moment of the recording: @TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or a bookmark.
-end
-define when
-  monitor when
-end
-document when
-Print the present: control point, event, share of the run.
-end
-define last-write
-  if $argc == 1
-    eval "monitor --next last %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
-    stepi
-  else
-    echo last-write EXPRESSION: a variable or other lvalue, without spaces\n
-  end
-end
-document last-write
-Go back to the last change of an expression's memory: last-write EXPRESSION.
-end
-define checkpoint
-  if $argc == 0
-    monitor checkpoint
-  else
-    monitor checkpoint $arg0
-  end
-end
-document checkpoint
-Keep the present moment; `restart N` returns to it at once, `info checkpoints` lists them.
-end
-define info-checkpoints
-  monitor checkpoints
-end
-document info-checkpoints
-List the checkpoints.
-end
-define restart
-  if $argc == 1
-    monitor --next restart $arg0
-    stepi
-  else
-    echo restart N: the number of a checkpoint\n
-  end
-end
-document restart
-Return to a checkpoint: restart N.
-end
-define bookmark
-  if $argc == 1
-    monitor bookmark $arg0
-  else
-    echo bookmark NAME\n
-  end
-end
-document bookmark
-Keep the present moment under a name, in the recording: bookmark NAME. `goto NAME` returns to it.
-end
-define bookmarks
-  monitor bookmarks
-end
-document bookmarks
-List the bookmarks of the recording.
-end
-python
-import gdb
-
-class BackstepMove(gdb.Command):
-    """As the commands above; in addition gdb looks at which libraries there are at that moment."""
-
-    def __init__(self, name, text, line):
-        self.__doc__ = text
-        self.line = line
-        super().__init__(name, gdb.COMMAND_RUNNING)
-
-    def invoke(self, argument, from_tty):
-        gdb.execute("monitor --next " + self.line(argument))
-        for quiet in "maintenance flush register-cache", "maintenance flush dcache", "sharedlibrary":
-            gdb.execute(quiet, False, True)
-        gdb.execute("stepi")
-
-def backstep_last(argument):
-    place = gdb.parse_and_eval("&(" + argument + ")")
-    return "last %d %d" % (int(place), place.dereference().type.sizeof)
-
-BackstepMove("goto", "Go to any moment of the recording:\n"
-             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
-             "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
-             "output, call NAME, quantum), or the name of a bookmark.",
-             lambda argument: "goto " + argument)
-BackstepMove("step-quantum", "To the start of the next quantum (all that is executed during one tick).",
-             lambda argument: "goto next quantum")
-BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
-             lambda argument: "goto previous quantum")
-BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
-BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
-             backstep_last)
-
-class BackstepTell(gdb.Command):
-    """gdb's own words for checkpoints."""
-
-    def __init__(self, name, text, line):
-        self.__doc__ = text
-        self.line = line
-        super().__init__(name, gdb.COMMAND_DATA)
-
-    def invoke(self, argument, from_tty):
-        gdb.execute("monitor " + self.line + (" " + argument if argument else ""))
-
-BackstepTell("info checkpoints", "List the checkpoints of this session.", "checkpoints")
-BackstepTell("delete checkpoint", "Drop a checkpoint: delete checkpoint N.", "delete")
-end
-set confirm on
-set tcp connect-timeout 30
-set remotetimeout 100000
-)GDB";
-
 // Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
 // is faster (and quieter) than to fetch them from the recording through us.
-bool files_are_here(const recording::Recording& recording, uint64_t process) {
+// Other mapped files (ld.so.cache, locales) are none of gdb's business, and change with every installation.
+bool files_are_here(const recording::Library& library, const recording::Recording& recording,
+                    uint64_t process) {
   constexpr off_t kAtMost = 1 << 30;
+  auto is_elf = [&](const std::string& key) {
+    char magic[SELFMAG] = "";
+    Fd stored(open(library.contents_path(recording, key).c_str(), O_RDONLY | O_CLOEXEC));
+    return !stored || (read(stored.get(), magic, sizeof magic) == sizeof magic &&
+                       std::memcmp(magic, ELFMAG, SELFMAG) == 0);
+  };
   std::map<std::string, std::string> files;
   timeline::LogIndex log(recording, process);
   for (const auto& file : log.files()) files[file.path] = file.key;
   off_t total = 0;
   for (auto& [path, key] : files) {
+    if (!is_elf(key)) continue;
     Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st {};
     if (!fd || fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || (total += st.st_size) > kAtMost ||
@@ -293,7 +168,8 @@ int serve(const ReplayOptions& options) {
 int start_gdb(const ReplayOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   // The recording is looked at before gdb is started: what is wrong with it is told here.
-  recording::Recording recording = recording::Library::standard().resolve(options.recording);
+  const recording::Library library = recording::Library::standard();
+  recording::Recording recording = library.resolve(options.recording);
   recording.manifest();
 
   const SocketFolder folder = make_socket_folder();
@@ -367,13 +243,14 @@ int start_gdb(const ReplayOptions& options) {
   }
 
   int commands = memfd_create("backstep-gdb-commands", 0);
-  if (commands < 0 || write(commands, kCommands, sizeof kCommands - 1) != sizeof kCommands - 1)
+  if (commands < 0 ||
+      write(commands, kGdbScript.data(), kGdbScript.size()) != static_cast<ssize_t>(kGdbScript.size()))
     throw Error("cannot write commands for gdb: " + errno_text(errno));
   std::vector<std::string> words{
       "gdb",  "-q",
       "-ix",  fmt::format("/proc/self/fd/{}", commands),
       "-iex", "set prompt (backstep) ",
-      "-iex", files_are_here(recording, options.process) ? "set sysroot /" : "set sysroot target:",
+      "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
   if (!options.quiet) {
     words.push_back("-ex");

@@ -24,7 +24,7 @@ std::optional<int64_t> parse_distance(const std::string& text) {
                        : unit == "m" || unit == "min" ? 60
                                                       : 0;
   if (scale == 0 || !std::isfinite(value) || value * scale > 1e9) return std::nullopt;
-  return static_cast<int64_t>(value * scale * static_cast<double>(kSecond));
+  return std::llround(value * scale * static_cast<double>(kSecond));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ std::optional<int64_t> parse_time(const std::string& text, int64_t start_ns) {
   date.tm_min = minutes;
   date.tm_sec = 0;
   date.tm_isdst = -1;
-  const auto fraction = static_cast<int64_t>(seconds * static_cast<double>(kSecond));
+  const int64_t fraction = std::llround(seconds * static_cast<double>(kSecond));
   int64_t ns = mktime(&date) * kSecond + fraction;
   // What was given in milliseconds may lie a little before the start; what lies far before it is tomorrow.
   if (ns < start_ns - 60 * kSecond) {

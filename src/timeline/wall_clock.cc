@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -104,7 +105,7 @@ WallClock::Estimate WallClock::at_time(int64_t ns) const {
   if (after->ns == ns || after == known_.begin()) return {after->tick, after->ns, *after, *after};
   auto before = std::prev(after);
   const double share = static_cast<double>(ns - before->ns) / static_cast<double>(after->ns - before->ns);
-  const auto part = static_cast<Tick>(share * static_cast<double>(after->tick - before->tick));
+  const auto part = static_cast<Tick>(std::llround(share * static_cast<double>(after->tick - before->tick)));
   return {before->tick + part, ns, *before, *after};
 }
 

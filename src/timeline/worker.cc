@@ -81,7 +81,10 @@ void pack(Packer& p, const Stops& stops) {
     for (const auto& c : b.conditions) p.put_bytes(c.data(), c.size());
   }
   p.put(static_cast<uint32_t>(stops.watches.size()));
-  for (const auto& w : stops.watches) p.put(w);
+  for (const auto& w : stops.watches) {
+    p.put(w.kind).put(w.start).put(w.length).put(static_cast<uint32_t>(w.conditions.size()));
+    for (const auto& c : w.conditions) p.put_bytes(c.data(), c.size());
+  }
 }
 
 Stops unpack_stops(Unpacker& u) {
@@ -93,7 +96,13 @@ Stops unpack_stops(Unpacker& u) {
     for (auto& c : b.conditions) c = u.get_bytes();
   }
   stops.watches.resize(u.get<uint32_t>());
-  for (auto& w : stops.watches) w = u.get<replayer::Watchpoint>();
+  for (auto& w : stops.watches) {
+    w.kind = u.get<replayer::Watchpoint::Kind>();
+    w.start = u.get<Address>();
+    w.length = u.get<uint64_t>();
+    w.conditions.resize(u.get<uint32_t>());
+    for (auto& c : w.conditions) c = u.get_bytes();
+  }
   return stops;
 }
 
@@ -233,7 +242,9 @@ class Service {
       }
       case Command::Search:
         replayer::bs_replay.output = false;
+        replayer_.backward = true;
         search(u.get<Until>(), answer);
+        replayer_.backward = false;
         break;
       case Command::LastStep: {
         replayer::bs_replay.output = false;
@@ -506,9 +517,20 @@ void Worker::close() {
   socket_.reset();  // the process ends when it notices
 }
 
+bool Worker::stop_if_wanted(const Attention& attention) {
+  if (!attention.stop_wanted()) return false;
+  attention.stop_asked = true;
+  Packer p;
+  p.put(Command::Interrupt);
+  send_message(socket_.get(), p.bytes());
+  return true;
+}
+
 Unpacker Worker::receive(const Attention* attention) {
   bool told = false;
-  for (;;) {
+  for (bool first = true;; first = false) {
+    // It may have been asked for before we began to listen.
+    if (first && attention && attention->stop_wanted) told = stop_if_wanted(*attention);
     pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
     if (attention && !told) fds[2].fd = attention->fd;
     if (poll(fds, 3, -1) < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
@@ -521,13 +543,7 @@ Unpacker Worker::receive(const Attention* attention) {
     } else if (fds[1].revents) {
       // All writers are gone: the worker is, too.
     }
-    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention && attention->stop_wanted()) {
-      told = true;
-      attention->stop_asked = true;
-      Packer p;
-      p.put(Command::Interrupt);
-      send_message(socket_.get(), p.bytes());
-    }
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention) told = stop_if_wanted(*attention);
     if (!fds[0].revents) continue;
     std::vector<uint8_t> message = receive_message(socket_.get());
     if (message.empty())

@@ -112,6 +112,7 @@ class Worker {
                int send_fd = -1);
   void send(Command command, const Packer& arguments, int send_fd = -1);
   Unpacker receive(const Attention* attention);
+  bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
   void close();
 
   Fd socket_;

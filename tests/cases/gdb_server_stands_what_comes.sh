@@ -37,6 +37,13 @@ for bad in ("m", "mxyz", "M0,1:zz", "Z9,0,0", "Z0", "P", "p9999", "G00", "H", "H
     s.ask(bad)
 s.goto(place)
 assert s.state() == state
+# Zeroes are sent shortened; binary data survives.
+before = s.runs
+stack = int.from_bytes(bytes.fromhex(s.ask("p7")), "little")
+assert bytes.fromhex(s.ask("m%x,300" % stack)) == s.ask("x%x,300" % stack).encode("latin-1")
+assert s.runs > before
+assert "triple:" in s.ask("qProcessInfo") and "permissions:rw;" in s.ask("qMemoryRegionInfo:%x" % stack)
+assert int(s.ask("qShlibInfoAddr"), 16)
 # Ctrl-C while it runs forwards …
 start = time.time()
 s.goto("start")

@@ -47,4 +47,35 @@ serve team
 rsp symmetry 50 1
 rsp walk 100 2
 stop_server
+
+# Names, as they were at each moment: set by the thread itself, inherited, set by another thread.
+compile names -pthread <<'C'
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/prctl.h>
+void stop(void) {}
+pthread_barrier_t b;
+void *run(void *a) { if (a) prctl(PR_SET_NAME, (char *)a); pthread_barrier_wait(&b); pthread_barrier_wait(&b); return 0; }
+int main(void) {
+  pthread_t t[3];
+  pthread_barrier_init(&b, 0, 4);
+  stop();
+  pthread_create(&t[0], 0, run, "first");
+  prctl(PR_SET_NAME, "boss");
+  pthread_create(&t[1], 0, run, 0);
+  pthread_create(&t[2], 0, run, "third");
+  pthread_barrier_wait(&b);
+  pthread_setname_np(t[1], "by another");
+  stop();
+  pthread_barrier_wait(&b);
+  for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+}
+C
+recorded names 0
+in_gdb names 'break stop' 'continue' 'info threads' 'continue' 'info threads' 'reverse-continue' 'info threads'
+times 2 '^\* 1 .* "names" \(has the turn\)'
+times 1 '^\* 1 .* "boss" \(has the turn\)'
+times 1 '^  2 .* "first" \(in futex\)'
+times 1 '^  3 .* "by another" '
+times 1 '^  4 .* "third" '
 ok

@@ -19,6 +19,7 @@ class Session:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.output = ""
+        self.runs = 0  # packets with run-length encoding
         self.acknowledge = True
         assert "ReverseStep+" in self.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+")
         assert self.ask("QStartNoAckMode") == "OK"
@@ -33,6 +34,9 @@ class Session:
                 self.buffer = self.buffer[end + 3:]
                 if self.acknowledge:
                     self.socket.sendall(b"+")
+                if b"*" in data:
+                    self.runs += 1
+                data = re.sub(rb"(.)\*(.)", lambda m: m[1] * (m[2][0] - 28), data, flags=re.S)
                 return re.sub(rb"}(.)", lambda m: bytes([m[1][0] ^ 0x20]), data, flags=re.S)
             more = self.socket.recv(65536)
             if not more:
@@ -267,6 +271,43 @@ def conditions(s, function, step, count):
         assert s.state() == state, "another state at %s" % place
     s.goto("end")
     assert s.state() == final, "another end"
+
+
+def oracle(s, base, marker, *ranges):
+    """Watchpoints both ways against the oracle's list (stdin). `base`, `marker`: tick and pc of the first marker; `ranges`:
+    address and length of each of the watched stretches."""
+    changes = {}
+    for line in sys.stdin:
+        word, *numbers = line.split()
+        if word == "change":
+            k, *places = (int(n, 0) for n in numbers)
+            changes.setdefault(k, []).append(places)
+    place = lambda tick, pc: "@%d:%#x" % (base + tick, pc)
+    assert s.ask("QPassSignals:1e") == "OK"  # SIGUSR1
+    for k in range(len(ranges) // 2):
+        address, length = ranges[2 * k], ranges[2 * k + 1]
+        wanted = changes[k]
+        print("%d changes of %#x" % (len(wanted), address))
+        assert len(wanted) > 3
+        s.goto("@%d:%#x" % (base, marker))
+        assert s.ask("Z2,%x,%x" % (address, length)) == "OK"
+        first = wanted[0]
+        forwards = []
+        while len(forwards) < len(wanted):
+            reply = s.ask("vCont;c")
+            assert "watch:%x;" % address in reply, "%s after %s" % (reply, forwards[-1:])
+            forwards.append(s.when())
+            # The bytes may change between the first marker and the one that names them.
+            if forwards[-1] != place(*first[2:]) and len(forwards) == 1:
+                forwards.pop()
+        assert forwards == [place(*c[2:]) for c in wanted], "forwards: %s" % forwards
+        last = s.when()
+        backwards = []
+        for _ in wanted:
+            assert "watch:%x;" % address in s.ask("bc")
+            backwards.append(s.when())
+        assert backwards == [place(*c[:2]) for c in reversed(wanted)], "backwards from %s: %s" % (last, backwards)
+        assert s.ask("z2,%x,%x" % (address, length)) == "OK"
 
 
 def watches(s, address, length, first, last):

@@ -11,13 +11,17 @@
 // (vdso, other addresses, other auxiliary vector). So with --markers nothing is stepped before the program's
 // first system call 9999: counting starts at zero there and every later 9999 prints the count.
 //
-//   oracle [--markers] [--syscalls] [--signals] [--sample N] [--] PROGRAM [ARG...]
+// With --watch, a marker with arguments (an address and a length) asks to watch these bytes from then on:
+// they are compared after every step.
+//
+//   oracle [--markers] [--watch] [--syscalls] [--signals] [--sample N] [--] PROGRAM [ARG...]
 //
 // prints on stdout (the program's own output goes to /dev/null unless --output is given):
 //   marker K TICK          at the K-th system call 9999 (before it is executed)
 //   syscall NR TICK PC     with --syscalls: every system call, PC being the address of the instruction
 //   signal SIGNO TICK PC   with --signals: every signal that stops the program, PC where it stopped
 //   sample TICK PC         with --sample N: every N-th tick, PC being where the transfer went
+//   change K TICK PC TICK PC   with --watch: the K-th watched bytes changed, between these two places
 //   total TICK STEPS       at the end
 // and exits with 0, or 2 when something went wrong. The program's exit: `exit STATUS` or `killed SIGNO`.
 #include <Zydis/Zydis.h>
@@ -37,13 +41,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace {
 
 constexpr uint64_t kMarker = 9999;
 
 struct Options {
-  bool markers = false, syscalls = false, signals = false, output = false;
+  bool markers = false, watch = false, syscalls = false, signals = false, output = false;
   uint64_t sample = 0;
   char** command = nullptr;
 };
@@ -73,7 +79,7 @@ class Stepper {
       if (stop_signal() == (SIGTRAP | 0x80)) {
         user_regs_struct regs = registers();
         if (!entering && regs.orig_rax == kMarker) {
-          report_marker();
+          report_marker(regs);
           return true;
         }
         entering = !entering;
@@ -88,10 +94,11 @@ class Stepper {
       const Transfer transfer = decode(regs.rip);
       if (transfer.kind == Transfer::Syscall) {
         if (options_.syscalls) std::printf("syscall %llu %lu 0x%llx\n", regs.rax, tick_, regs.rip);
-        if (regs.rax == kMarker) report_marker();
+        if (regs.rax == kMarker) report_marker(regs);
       }
       int signal = pending_;
       pending_ = 0;
+      const uint64_t tick_before = tick_;
       if (!resume(PTRACE_SINGLESTEP, signal)) return;
       steps_++;
       next = registers();
@@ -102,11 +109,13 @@ class Stepper {
       if (stop_signal() == SIGTRAP && !(may_trap && own_trap())) {
         // With a signal to deliver, the stop is at the handler's first instruction: nothing was executed.
         if (signal == 0) count(transfer, regs.rip, now);
+        look(tick_before, regs.rip, now);
         continue;
       }
       // A fault leaves RIP at the instruction (it was not executed); int3 leaves it behind; anything else
       // arrived after the instruction had been executed.
       if (signal == 0 && now != regs.rip) count(transfer, regs.rip, now);
+      look(tick_before, regs.rip, now);
       pending_ = stop_signal();
       if (options_.signals) std::printf("signal %d %lu 0x%lx\n", pending_, tick_, now);
     }
@@ -139,7 +148,27 @@ class Stepper {
     return info.si_code <= 0 || info.si_code == SI_KERNEL;
   }
 
-  void report_marker() { std::printf("marker %lu %lu\n", markers_++, tick_); }
+  void report_marker(const user_regs_struct& regs) {
+    std::printf("marker %lu %lu\n", markers_++, tick_);
+    if (options_.watch && regs.rdi && regs.rsi) watched_.push_back({regs.rdi, read(regs.rdi, regs.rsi)});
+  }
+
+  std::vector<unsigned char> read(uint64_t address, uint64_t length) {
+    std::vector<unsigned char> bytes(length);
+    iovec local{bytes.data(), length}, remote{reinterpret_cast<void*>(address), length};
+    if (process_vm_readv(pid_, &local, 1, &remote, 1, 0) != static_cast<ssize_t>(length)) bytes.clear();
+    return bytes;
+  }
+
+  void look(uint64_t tick_before, uint64_t from, uint64_t to) {
+    for (size_t k = 0; k < watched_.size(); k++) {
+      auto& [address, contents] = watched_[k];
+      auto now = read(address, contents.size());
+      if (now == contents) continue;
+      contents = now;
+      std::printf("change %zu %lu 0x%lx %lu 0x%lx\n", k, tick_before, from, tick_, to);
+    }
+  }
 
   void count(const Transfer& transfer, uint64_t from, uint64_t to) {
     bool ticks = transfer.kind == Transfer::Always ||
@@ -192,6 +221,7 @@ class Stepper {
   std::unordered_map<uint64_t, Transfer> decoded_;
   int status_ = 0, pending_ = 0;
   uint64_t tick_ = 0, steps_ = 0, markers_ = 0;
+  std::vector<std::pair<uint64_t, std::vector<unsigned char>>> watched_;  // address, contents
 };
 
 Options parse(int argc, char** argv) {
@@ -204,6 +234,8 @@ Options parse(int argc, char** argv) {
     }
     if (!std::strcmp(argv[i], "--markers"))
       options.markers = true;
+    else if (!std::strcmp(argv[i], "--watch"))
+      options.watch = true;
     else if (!std::strcmp(argv[i], "--syscalls"))
       options.syscalls = true;
     else if (!std::strcmp(argv[i], "--signals"))
@@ -218,9 +250,9 @@ Options parse(int argc, char** argv) {
     }
   }
   if (i >= argc) {
-    std::fprintf(
-        stderr,
-        "usage: oracle [--markers] [--syscalls] [--signals] [--sample N] [--output] [--] PROGRAM [ARG...]\n");
+    std::fprintf(stderr,
+                 "usage: oracle [--markers] [--watch] [--syscalls] [--signals] [--sample N] [--output] [--] "
+                 "PROGRAM [ARG...]\n");
     std::exit(2);
   }
   options.command = argv + i;

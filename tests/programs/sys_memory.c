@@ -41,6 +41,13 @@ int main(void) {
   CHECK(mremap((void*)0x10000000000, 4096, 8192, MREMAP_MAYMOVE) == MAP_FAILED);
   CHECK(madvise(target + 8192, 4096, MADV_DONTNEED) == 0 && target[8192] == 0);
   madvise(target + 8192, 4096, MADV_FREE);
+  // Refused half-way, at a page that is locked: what comes before is discarded all the same.
+  char* locked = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(locked, 7, 16384);
+  if (mlock(locked + 8192, 4096) == 0) {
+    CHECK(madvise(locked, 16384, MADV_DONTNEED) == -1 && errno == EINVAL);
+    CHECK(locked[0] == 0 && locked[4096] == 0 && locked[8192] == 7 && locked[12288] == 7);
+  }
 
   // realloc moves large blocks by mremap.
   char* block = malloc(1 << 20);

@@ -3,8 +3,13 @@
 # disks and memory, such as forkheavy, and memfd, which trips over a known limit of private mappings.)
 source "$(dirname "$0")/../cases/lib.bash"
 need stress-ng
-for name in ${STRESSORS:-clone daemon dup exit-group fifo flock fork futex kill lockf mq msg pipe poll prctl procfs pthread \
-  sem sem-sysv session shm shm-sysv sigpending sigrt sigsegv sigsuspend sockpair switch timer vfork vforkmany wait yield zombie}; do
+for name in ${STRESSORS:-access af-alg bad-altstack brk cap chdir chmod clock clone copy-file daemon dnotify dup dynlib enosys env epoll eventfd \
+  exit-group fcntl fiemap fifo file-ioctl flock fork fp-error fstat futex get getdent getrandom handle inotify ioprio itimer kcmp key \
+  kill lease link locka lockf lockofd madvise membarrier mincore mlock mmapaddr mq mremap msg msync munmap mutex nanosleep netdev \
+  netlink-proc nice null open personality pidfd ping-sock pipe poll prctl procfs pthread ptrace pty readahead regs rename rlimit rtc \
+  schedpolicy seccomp seek sem sem-sysv sendfile session set shm shm-sysv sigabrt sigchld sigfpe sigio sigpending sigpipe sigq sigrt \
+  sigsegv sigsuspend sigtrap sock sockdiag sockfd sockpair splice stack switch symlink sync-file sysbadaddr tee timer timerfd tsc udp \
+  unshare urandom utime vdso vfork vforkmany vm-segv wait xattr yield zero zombie}; do
   say "$name"
   REPLAYS=1 TREE_OUTPUT=no TREE_OPTIONS=--incomplete record_tree "$name" \
     stress-ng -q --"$name" 1 --"$name"-ops 20 -t 5 --temp-path "$T"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# More programs with children and threads: ffmpeg, tmux, gdb (which is told that it cannot trace), node, multiprocessing.
+# More programs with children and threads: ffmpeg, tmux, gdb (with threads and a fork to debug), node, multiprocessing.
 source "$(dirname "$0")/../cases/lib.bash"
 need ffmpeg tmux gdb node
 record_tree ffmpeg ffmpeg -y -nostdin -loglevel error -f lavfi -i testsrc=duration=1:size=160x120:rate=10 \
@@ -16,8 +16,11 @@ tmux kill-server
 SH
 TREE_OPTIONS=--incomplete record_tree tmux bash "$T/tmux.sh"
 grep -q hello-42 tmux.out || fail "nothing in tmux"
-NATIVE=no record_tree gdb gdb -q -nx -batch -ex 'break main' -ex run -ex 'info functions main' "$P/hello"
-grep -q 'not permitted' gdb.err || fail "gdb was not told that it cannot trace"
+TREE_OUTPUT=no record_tree gdb gdb -q -nx -batch -ex 'break pthread_join' -ex run -ex 'info threads' -ex 'thread apply all bt 2' \
+  -ex delete -ex continue "$P/thr_sync"
+grep -q 'exited normally' gdb.out || { cat gdb.out; fail "gdb did not get to the end of a program with threads"; }
+TREE_OUTPUT=no record_tree gdb-fork gdb -q -nx -batch -ex 'set follow-fork-mode child' -ex 'break exit' -ex run -ex bt -ex kill "$P/tree_family"
+grep -q 'Breakpoint 1' gdb-fork.out || { cat gdb-fork.out; fail "gdb did not stop in a child"; }
 cat >pool.py <<'PY'
 import multiprocessing
 def square(n):

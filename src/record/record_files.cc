@@ -1,0 +1,262 @@
+// Files that the program opens and that would show, or touch, something of ours: its own entries in /proc,
+// those of other recorded processes, and its own memory as a file.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "record/descriptors.h"
+#include "record/proc_files.h"
+#include "record/recorder.h"
+#include "recording/tree.h"
+
+namespace backstep::recorder {
+
+using namespace guest;
+
+namespace {
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), ::isdigit);
+}
+
+// A file with this text and nothing behind it.
+int64_t file_with(const std::string& text, uint64_t flags) {
+  int fd = memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+  if (fd < 0) return -errno;
+  for (size_t done = 0; done < text.size();) {
+    ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n <= 0) break;
+    done += static_cast<size_t>(n);
+  }
+  lseek(fd, 0, SEEK_SET);
+  return fd;
+}
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) text += item + '\0';
+  return text;
+}
+
+}  // namespace
+
+// Relative paths stay what they are, except below a folder of /proc that the program has opened.
+std::string Recorder::whole_path(uint64_t dirfd, const std::string& path) const {
+  if (path.starts_with('/') || !(kind_of(dirfd) & kFdProc)) return path;
+  char folder[4096];
+  ssize_t n =
+      readlink(fmt::format("/proc/self/fd/{}", static_cast<int>(dirfd)).c_str(), folder, sizeof folder);
+  return n > 0 ? std::string(folder, static_cast<size_t>(n)) + "/" + path : path;
+}
+
+// The program that a file like /proc/self/exe or /proc/PID/exe stands for, if that process is recorded.
+std::optional<std::string> Recorder::exe_behind(const std::string& path) const {
+  if (auto own = own_proc_file(path, process_)) {
+    if (own->name == "exe") return start_.exe;
+    return std::nullopt;
+  }
+  if (auto other = other_proc_file(path); other && other->name == "exe")
+    if (auto manifest = manifest_of(recording_, static_cast<uint64_t>(other->tid))) return manifest->exe;
+  return std::nullopt;
+}
+
+std::optional<std::string> Recorder::proc_text(const std::string& path) {
+  if (auto other = other_proc_file(path); other && other->name == "environ") {
+    if (auto manifest = manifest_of(recording_, static_cast<uint64_t>(other->tid)))
+      return joined(manifest->env);
+    return std::nullopt;
+  }
+  auto own = own_proc_file(path, process_);
+  if (!own) return std::nullopt;
+  if (auto shown = proc_file(*own, process_)) return shown;
+  if (own->name == "cmdline") return joined(start_.argv);
+  if (own->name == "environ") return joined(manifest_.env);
+  if (own->name == "auxv")
+    return std::string(reinterpret_cast<const char*>(start_.auxv.data()),
+                       start_.auxv.size() * sizeof(uint64_t));
+  return std::nullopt;
+}
+
+int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  const bool at = nr == SYS_openat || nr == SYS_openat2;
+  auto given = guest_text(args[at ? 1 : 0]);
+  const std::string path = given ? whole_path(at ? args[0] : AT_FDCWD, *given) : "";
+  uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
+  auto own = own_proc_file(path, process_);
+  int64_t result;
+  uint8_t kind = path.starts_with("/proc/") || path == "/proc" ? kFdProc : 0;
+  if (auto text = proc_text(path)) {
+    result = file_with(*text, flags);
+    kind = 0;
+  } else if (auto exe = exe_behind(path)) {
+    const int fd = ::open(exe->c_str(), static_cast<int>(flags));
+    result = fd >= 0 ? fd : -errno;
+    kind = 0;
+  } else if (own && own->name.starts_with("fd") && is_our_fd(own->descriptor())) {
+    result = -ENOENT;
+  } else if (own && own->tid && path.starts_with("/proc/thread-self")) {  // for the kernel that is the runner
+    const std::string real = fmt::format("/proc/self/task/{}/{}", own->tid, own->name);
+    const int fd = ::open(real.c_str(), static_cast<int>(flags));
+    result = fd >= 0 ? fd : -errno;
+  } else {
+    result = execute(row, nr, args);
+  }
+  if (own && (own->name == "fd" || own->name == "fdinfo")) kind = kFdFolder | kFdProc;
+  if (own && own->name == "task") kind = kFdTasks | kFdProc;
+  if (own && own->name == "mem" && (flags & O_ACCMODE) != O_RDONLY) {
+    kind = kFdMemory;
+    if (result >= 0) bs_record.shared_files = true;  // calls that write need a look
+  }
+  // Other ways to stdout and stderr.
+  std::string number = path.starts_with("/dev/fd/") ? path.substr(8) : "";
+  if (path == "/dev/stdout") number = "1";
+  if (path == "/dev/stderr") number = "2";
+  if (own && own->name.starts_with("fd/")) number = own->name.substr(3);
+  if (is_number(number)) kind = kind_of(std::stoul(number)) & 3;
+  if (result >= 0) set_kind(static_cast<uint64_t>(result), kind);
+  log_call(row, nr, args, result);
+  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
+    log_file_change(nr, args, result);
+  return result;
+}
+
+int64_t Recorder::do_readlink(uint64_t nr, const uint64_t args[6]) {
+  const Syscall& row = syscall_row(nr);
+  const int base = nr == SYS_readlink ? 0 : 1;
+  auto given = guest_text(args[base]);
+  const std::string path = given ? whole_path(base ? args[0] : AT_FDCWD, *given) : "";
+  auto own = own_proc_file(path, process_);
+  int64_t result;
+  if (auto exe = exe_behind(path)) {
+    uint64_t n = std::min<uint64_t>(exe->size(), args[base + 2]);
+    if (static_cast<int>(args[base + 2]) <= 0) {
+      result = -EINVAL;
+    } else if (!process_.writable(args[base + 1], n)) {
+      result = -EFAULT;
+    } else {
+      std::memcpy(reinterpret_cast<void*>(args[base + 1]), exe->data(), n);
+      result = static_cast<int64_t>(n);
+    }
+  } else if (own && own->name.starts_with("fd/") && is_our_fd(own->descriptor())) {
+    result = -ENOENT;
+  } else {
+    result = execute(row, nr, args);
+  }
+  log_call(row, nr, args, result);
+  return result;
+}
+
+// stat and its relatives of /proc/self/exe: of the program, not of us.
+std::optional<int64_t> Recorder::do_stat(uint64_t nr, const uint64_t args[6]) {
+  constexpr uint64_t kNoFollow = AT_SYMLINK_NOFOLLOW;
+  const int base = nr == SYS_stat ? 0 : 1;
+  if ((nr == SYS_newfstatat && args[3] & kNoFollow) || (nr == SYS_statx && args[2] & kNoFollow))
+    return std::nullopt;
+  auto given = guest_text(args[base]);
+  auto exe = given ? exe_behind(whole_path(base ? args[0] : AT_FDCWD, *given)) : std::nullopt;
+  if (!exe) return std::nullopt;
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  real[base] = reinterpret_cast<uint64_t>(exe->c_str());
+  const int64_t result = execute(syscall_row(nr), nr, real);
+  log_call(syscall_row(nr), nr, args, result);
+  return result;
+}
+
+// A listing of /proc/self/fd without our descriptors, or of /proc/self/task without our threads.
+int64_t Recorder::shown_entries(const uint64_t args[6], int64_t size, const std::vector<char>& before) {
+  const uint8_t kind = kind_of(args[0]);
+  auto hidden = [&](int number) {
+    if (kind & kFdFolder) return is_our_fd(static_cast<uint64_t>(number));
+    return std::none_of(process_.threads().begin(), process_.threads().end(),
+                        [&](const auto& t) { return t.second->tid == number; });
+  };
+  auto* bytes = reinterpret_cast<char*>(args[1]);
+  int64_t kept = 0;
+  for (int64_t at = 0; at < size;) {
+    uint16_t length;
+    std::memcpy(&length, bytes + at + 16, 2);
+    const char* name = bytes + at + 19;
+    char* end = nullptr;
+    const long number = std::strtol(name, &end, 10);
+    if (!*name || *end || !hidden(static_cast<int>(number))) {
+      if (kept != at) std::memmove(bytes + kept, bytes + at, length);
+      kept += length;
+    }
+    at += length;
+  }
+  std::copy(before.begin() + kept, before.begin() + size, bytes + kept);
+  return kept;
+}
+
+// A write to /proc/self/mem goes past all protections, ours included. What it changes is logged behind it.
+std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6]) {
+  if (!(kind_of(args[0]) & kFdMemory)) return std::nullopt;
+  const Syscall& row = syscall_row(nr);
+  auto logged = [&](int64_t result) {
+    log_call(row, nr, args, result);
+    return result;
+  };
+  if (nr != SYS_write && nr != SYS_pwrite64) {
+    note_once("/proc/self/mem can be written by write and pwrite64 only (EINVAL)");
+    return logged(-EINVAL);
+  }
+  const auto fd = static_cast<int>(args[0]);
+  const off_t to = nr == SYS_pwrite64 ? static_cast<off_t>(args[3]) : lseek(fd, 0, SEEK_CUR);
+  const auto start = static_cast<uint64_t>(to);
+  uint64_t end = start;
+  for (const Region* r = process_.map.find(end); r && end < start + args[2]; r = process_.map.find(end))
+    end = r->end;
+  end = std::min(end, start + args[2]);
+  if (to < 0 || (end == start && args[2])) return logged(-EIO);
+  process_.engine().forget(start, end);
+  process_.map.overwrite(start, end);
+  process_.prepare_write(start, end);
+  if (bs_record.sharing) own_range(start, end - start, SharedObject::Hold::Write);
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  real[2] = end - start;
+  const int64_t result = execute(row, nr, real);
+  logged(result);
+  if (result > 0) log_memory(start, static_cast<uint64_t>(result));
+  return result;
+}
+
+int64_t Recorder::do_close_range(const uint64_t args[6]) {
+  // Our descriptors are holes in the range.
+  auto first = static_cast<unsigned>(args[0]), last = static_cast<unsigned>(args[1]);
+  std::vector<unsigned> ours;
+  for (int fd : bs_record.our_fds)
+    if (fd >= 0 && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last)
+      ours.push_back(static_cast<unsigned>(fd));
+  std::sort(ours.begin(), ours.end());
+  long result = 0;
+  uint64_t from = first;
+  ours.push_back(last);
+  for (size_t i = 0; i < ours.size() && result == 0; i++) {
+    bool end = i + 1 == ours.size();
+    uint64_t to = end ? last : ours[i] - 1ull;
+    if (from <= to || (end && first > last))
+      result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to),
+                             static_cast<long>(args[2]), 0, 0, 0);
+    from = ours[i] + 1ull;
+  }
+  if (result == 0 && !(args[2] & CLOSE_RANGE_CLOEXEC))
+    for (uint64_t fd = first; fd <= last && fd < kTrackedFds; fd++) set_kind(fd, 0);
+  log_call(syscall_row(SYS_close_range), SYS_close_range, args, result, false);
+  return result;
+}
+
+}  // namespace backstep::recorder

@@ -1,0 +1,157 @@
+// What gdb and lldb ask about the recorded process besides registers and memory: documents (qXfer),
+// libraries, thread-local variables, files of /proc. All of it is about the present moment.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "guest/syscall_table.h"
+#include "serve/gdb_server.h"
+
+namespace backstep::serve {
+namespace {
+
+// A piece of a document for qXfer: `offset,length`.
+std::string part_of(const std::string& document, std::string_view range) {
+  auto offset = take_hex(range);
+  if (!offset || !range.starts_with(',')) return "E01";
+  range.remove_prefix(1);
+  auto length = take_hex(range);
+  if (!length) return "E01";
+  if (*offset >= document.size()) return "l";
+  std::string piece = document.substr(*offset, std::min<uint64_t>(*length, 100'000));
+  return (*offset + piece.size() < document.size() ? "m" : "l") + piece;
+}
+
+}  // namespace
+
+std::string GdbServer::thread_name(int thread) {
+  if (!thread_names_) {
+    const std::string program = manifest_.argv.empty() ? manifest_.exe : manifest_.argv.front();
+    thread_names_.emplace(timeline_.log(), program.substr(program.rfind('/') + 1));
+  }
+  return thread_names_->at(thread, timeline_.now().event);
+}
+
+std::string GdbServer::transfer(std::string_view packet) {
+  auto takes = [&](std::string_view name) {
+    if (!packet.starts_with(name)) return false;
+    packet.remove_prefix(name.size());
+    return true;
+  };
+  if (takes("features:read:target.xml:")) return part_of(layout_.xml(), packet);
+  if (takes("auxv:read::")) return part_of(std::string(auxv_.begin(), auxv_.end()), packet);
+  if (takes("libraries-svr4:read:")) {
+    packet.remove_prefix(std::min(packet.size(), packet.find(':') + 1));
+    return part_of(libraries_document(loaded_libraries(auxv_, guest_memory())), packet);
+  }
+  if (takes("memory-map:read::"))
+    // What is mapped changes with time, and gdb asks only once: all of it may be memory.
+    return part_of(
+        "<?xml version=\"1.0\"?>\n<memory-map>"
+        "<memory type=\"ram\" start=\"0x0\" length=\"0xffffffffffffffff\"/></memory-map>\n",
+        packet);
+  if (takes("exec-file:read:")) {
+    size_t colon = packet.find(':');
+    return part_of(manifest_.exe, packet.substr(colon + 1));
+  }
+  if (takes("threads:read::")) {
+    std::string xml = "<?xml version=\"1.0\"?>\n<threads>\n";
+    for (const auto& t : state().threads) {
+      std::string extra = t.tid == state().tid ? "has the turn" : "waits for its turn";
+      if (t.in_call) {
+        const char* name = guest::syscall_row(t.call).name;
+        extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
+      }
+      xml += fmt::format("<thread id=\"{}\" name=\"{}\">{}</thread>\n", thread_id(t.tid),
+                         escaped(thread_name(t.name)), extra);
+    }
+    return part_of(xml + "</threads>\n", packet);
+  }
+  if (takes("siginfo:read::")) {
+    if (siginfo_.empty() && timeline_.at_end() && timeline_.log().end_signal() && !timeline_.diverted())
+      siginfo_ = timeline_.present().fork().siginfo();
+    std::string info(siginfo_.begin(), siginfo_.end());
+    info.resize(128);
+    return part_of(info, packet);
+  }
+  if (takes("siginfo:write::")) return "OK";
+  return "";
+}
+
+ReadGuest GdbServer::guest_memory() {
+  return [this](Address at, uint64_t n) { return timeline_.present().read(at, n); };
+}
+
+std::string GdbServer::thread_local_variable(std::string_view packet) {
+  size_t comma = packet.find(',');
+  if (comma == std::string_view::npos) return "E01";
+  auto tid = parse_thread(packet.substr(0, comma));
+  packet.remove_prefix(comma + 1);
+  auto offset = take_hex(packet);
+  if (!tid || !offset || !packet.starts_with(',')) return "E01";
+  packet.remove_prefix(1);
+  auto link_map = take_hex(packet);
+  if (!link_map) return "E01";
+  if (!link_map_layout_) {
+    link_map_layout_.emplace();
+    for (const auto& file : timeline_.log().files()) {
+      const std::string name = file.path.substr(file.path.rfind('/') + 1);
+      if (!name.starts_with("libc.so") && !name.starts_with("libc-") && !name.starts_with("libpthread"))
+        continue;
+      if ((*link_map_layout_ = link_map_layout(files_.stored(file.path)))) break;
+    }
+  }
+  auto address = thread_local_address(registers_of(*tid > 0 ? *tid : state().tid).fs_base, *link_map, *offset,
+                                      *link_map_layout_, guest_memory());
+  if (address) return fmt::format("{:x}", *address);
+  return error_text("this thread has not got this thread-local variable at this moment");
+}
+
+// lldb asks this way what is mapped.
+std::string GdbServer::region_info(std::string_view packet) {
+  auto address = take_hex(packet);
+  if (!address) return "E01";
+  Address before = 0;
+  std::istringstream maps(timeline_.present().maps());
+  for (std::string line; std::getline(maps, line);) {
+    char permissions[5] = "";
+    unsigned long start = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) != 3) continue;
+    if (*address < start) return fmt::format("start:{:x};size:{:x};", before, start - before);
+    before = end;
+    if (*address >= end) continue;
+    std::string shown;
+    for (char c : {'r', 'w', 'x'})
+      if (std::strchr(permissions, c)) shown += c;
+    size_t path = line.find('/');
+    return fmt::format("start:{:x};size:{:x};permissions:{};{}", start, end - start, shown,
+                       path == std::string::npos ? "" : fmt::format("name:{};", to_hex(line.substr(path))));
+  }
+  return fmt::format("start:{:x};size:{:x};", before, ~before + 1);
+}
+
+// `info proc` and the like read /proc on the target: here it is the recorded process's.
+std::optional<std::string> GdbServer::proc_file(const std::string& path) {
+  const std::string folder = fmt::format("/proc/{}/", pid_);
+  if (!path.starts_with(folder)) return std::nullopt;
+  const std::string name = path.substr(folder.size());
+  if (name == "maps" || name.ends_with("/maps")) return timeline_.present().maps();
+  if (name == "cmdline") {
+    std::string text;
+    for (const std::string& word : manifest_.argv) text += word + '\0';
+    return text;
+  }
+  if (name == "auxv") return std::string(auxv_.begin(), auxv_.end());
+  return std::nullopt;
+}
+
+std::optional<std::string> GdbServer::proc_link(const std::string& path) {
+  if (path == fmt::format("/proc/{}/exe", pid_)) return manifest_.exe;
+  if (path == fmt::format("/proc/{}/cwd", pid_)) return manifest_.cwd;
+  return std::nullopt;
+}
+
+}  // namespace backstep::serve

@@ -1,0 +1,213 @@
+// Commands and helpers of ours for gdb: first in gdb's own language, for a gdb without Python, then better
+// ones in Python.
+#include "serve/gdb_script.h"
+
+namespace backstep::serve {
+
+// gdb commands of ours. `goto` & co. move the server and then take a step that does not move: gdb learns by
+// its stop where it is.
+const std::string_view kGdbScript = R"GDB(
+set confirm off
+define goto
+  if $argc == 1
+    monitor --next goto $arg0
+  end
+  if $argc == 2
+    monitor --next goto $arg0 $arg1
+  end
+  if $argc == 3
+    monitor --next goto $arg0 $arg1 $arg2
+  end
+  if $argc == 0 || $argc > 3
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n
+  else
+    stepi
+  end
+end
+document goto
+Go to any moment of the recording: @TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or a bookmark.
+end
+define when
+  monitor when
+end
+document when
+Print the present: control point, event, share of the run.
+end
+define last-write
+  if $argc == 1
+    eval "monitor --next last %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
+    stepi
+  else
+    echo last-write EXPRESSION: a variable or other lvalue, without spaces\n
+  end
+end
+document last-write
+Go back to the last change of an expression's memory: last-write EXPRESSION.
+end
+define checkpoint
+  if $argc == 0
+    monitor checkpoint
+  else
+    monitor checkpoint $arg0
+  end
+end
+document checkpoint
+Keep the present moment; `restart N` returns to it at once, `info checkpoints` lists them.
+end
+define info-checkpoints
+  monitor checkpoints
+end
+document info-checkpoints
+List the checkpoints.
+end
+define restart
+  if $argc == 1
+    monitor --next restart $arg0
+    stepi
+  else
+    echo restart N: the number of a checkpoint\n
+  end
+end
+document restart
+Return to a checkpoint: restart N.
+end
+define bookmark
+  if $argc == 1
+    monitor bookmark $arg0
+  else
+    echo bookmark NAME\n
+  end
+end
+document bookmark
+Keep the present moment under a name, in the recording: bookmark NAME. `goto NAME` returns to it.
+end
+define bookmarks
+  monitor bookmarks
+end
+document bookmarks
+List the bookmarks of the recording.
+end
+python
+import gdb
+
+class BackstepMove(gdb.Command):
+    """As the commands above; in addition gdb looks at which libraries there are at that moment."""
+
+    def __init__(self, name, text, line):
+        self.__doc__ = text
+        self.line = line
+        super().__init__(name, gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("monitor --next " + self.line(argument))
+        for quiet in "maintenance flush register-cache", "maintenance flush dcache", "sharedlibrary":
+            gdb.execute(quiet, False, True)
+        gdb.execute("stepi")
+
+class BackstepConditions:
+    """Conditions of watchpoints go to the replaying process, if they can be evaluated there: then the many changes that
+    do not matter cost no stop. gdb still evaluates its own at those that are left. Breakpoints need no help: the
+    protocol has conditions for them."""
+
+    OPERATIONS = {name: (code, size) for code, size, names in (
+        (0x02, 0, "add sub mul div_signed div_unsigned rem_signed rem_unsigned lsh rsh_signed rsh_unsigned"),
+        (0x0e, 0, "log_not bit_and bit_or bit_xor bit_not equal less_signed less_unsigned"),
+        (0x16, 1, "ext"), (0x17, 0, "ref8 ref16 ref32 ref64"), (0x20, 2, "if_goto goto"), (0x22, 1, "const8"),
+        (0x23, 2, "const16"), (0x24, 4, "const32"), (0x25, 8, "const64"), (0x27, 0, "end dup pop"),
+        (0x2a, 1, "zero_ext"), (0x2b, 0, "swap"), (0x32, 1, "pick"), (0x33, 0, "rot"))
+        for code, name in enumerate(names.split(), code)}
+
+    def __init__(self):
+        self.compiled = {}  # (number, condition) -> bytecode, None: only gdb can
+        self.sent = {}  # (address, length) -> bytecodes
+        for event in (gdb.events.breakpoint_created, gdb.events.breakpoint_modified, gdb.events.breakpoint_deleted):
+            event.connect(self.changed)
+
+    def compile(self, condition):
+        code = b""
+        for line in gdb.execute("maintenance agent-eval " + condition, False, True).splitlines():
+            words = line.split()
+            if len(words) < 2 or not words[0].isdigit():
+                continue
+            if int(words[0]) != len(code) or words[1] not in self.OPERATIONS:
+                return None  # registers: they would be those of some frame
+            number, size = self.OPERATIONS[words[1]]
+            code += bytes([number])
+            if size:
+                code += (int(words[2]) & (1 << 8 * size) - 1).to_bytes(size, "big")
+        return code.hex() or None
+
+    def of(self, point):
+        """(address, length), bytecode or None."""
+        place = gdb.parse_and_eval("&(" + point.expression.removeprefix("-location ") + ")")
+        key = (point.number, point.condition)
+        if point.condition and key not in self.compiled:
+            try:
+                self.compiled[key] = self.compile(point.condition)
+            except gdb.error:
+                self.compiled[key] = None
+        return (int(place), place.dereference().type.sizeof), self.compiled.get(key)
+
+    def changed(self, point):
+        kinds = gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT
+        if point.type not in kinds:
+            return
+        wanted = {}
+        for other in gdb.breakpoints():
+            if other.type not in kinds or not other.is_valid() or not other.enabled:
+                continue
+            try:
+                place, code = self.of(other)
+            except (gdb.error, AttributeError):
+                continue
+            wanted.setdefault(place, []).append(code)
+        wanted = {place: codes for place, codes in wanted.items() if None not in codes}
+        for place in set(self.sent) - set(wanted):
+            wanted[place] = []
+        for place, codes in wanted.items():
+            if self.sent.get(place, []) != codes:
+                try:
+                    gdb.execute("monitor watch-condition %x %x %s" % (*place, " ".join(codes)), False, True)
+                except gdb.error:
+                    return
+                self.sent[place] = codes
+
+BackstepConditions()
+
+def backstep_last(argument):
+    place = gdb.parse_and_eval("&(" + argument + ")")
+    return "last %d %d" % (int(place), place.dereference().type.sizeof)
+
+BackstepMove("goto", "Go to any moment of the recording:\n"
+             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
+             "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
+             "output, call NAME, quantum), or the name of a bookmark.",
+             lambda argument: "goto " + argument)
+BackstepMove("step-quantum", "To the start of the next quantum (all that is executed during one tick).",
+             lambda argument: "goto next quantum")
+BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
+             lambda argument: "goto previous quantum")
+BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
+BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
+             backstep_last)
+
+class BackstepTell(gdb.Command):
+    """gdb's own words for checkpoints."""
+
+    def __init__(self, name, text, line):
+        self.__doc__ = text
+        self.line = line
+        super().__init__(name, gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("monitor " + self.line + (" " + argument if argument else ""))
+
+BackstepTell("info checkpoints", "List the checkpoints of this session.", "checkpoints")
+BackstepTell("delete checkpoint", "Drop a checkpoint: delete checkpoint N.", "delete")
+end
+set confirm on
+set tcp connect-timeout 30
+set remotetimeout 100000
+)GDB";
+
+}  // namespace backstep::serve

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# However a session ends, by quit, by kill -9 of gdb or of the server, in the middle of a long run or not: no process and no
+# temporary file stays behind.
+source "$(dirname "$0")/lib.bash"
+source "$SRC/tests/cases/gdb.bash"
+compile long <<'C'
+volatile long counter;
+int main(void) {
+  for (long i = 0; i < 400000000; i++) counter += i;
+  return 0;
+}
+C
+recorded long 0
+mkdir "$T/tmp"
+ours() { pgrep -f -- "replay -q $T/rec-long" || true; }
+gone() {  # WHAT
+  local i
+  for ((i = 0; i < 200; i++)); do
+    [ -n "$(ours)$(ls -A "$T/tmp")" ] || return 0
+    sleep 0.05
+  done
+  fail "after $1 there are still: $(ours) $(ls -A "$T/tmp")"
+}
+# start COMMAND...: gdb with a pipe to it; its process id in $gdb, the server's in $child.
+start() {
+  rm -f "$T/in" "$T/said"
+  mkfifo "$T/in"
+  TMPDIR=$T/tmp "$BACKSTEP" replay -q "$T/rec-long" -nx <"$T/in" >"$T/said" 2>&1 &
+  gdb=$!
+  exec 7>"$T/in"
+  printf '%s\n' "$@" 'echo ready\n' >&7
+  local i
+  for ((i = 0; i < 400; i++)); do
+    grep -q "$waits_for" "$T/said" 2>/dev/null && break
+    sleep 0.05
+  done
+  child=$(pgrep -P "$gdb" -f "replay -q $T/rec-long" | head -1)
+  [ -n "$child" ] || fail "no server: $(cat "$T/said")"
+}
+end() {
+  exec 7>&-
+  wait "$gdb" 2>/dev/null || true
+}
+waits_for=ready
+start 'break main' 'continue'
+[ "$(ours | wc -l)" -ge 2 ] || fail "there should be worker processes"
+[ -z "$(ls -A "$T/tmp")" ] || fail "the folder should be gone once gdb is connected"
+kill -9 "$gdb"
+end
+gone "kill -9 of gdb"
+
+start
+kill -9 "$child"
+echo 'stepi' >&7
+end
+grep -Eq 'Remote connection closed|Target disconnected' "$T/said" || fail "gdb was not told: $(cat "$T/said")"
+gone "kill -9 of the server"
+
+# In the middle of a run.
+waits_for='Continuing'
+start 'set confirm off' 'continue'
+sleep 0.2
+kill -9 "$gdb"
+end
+gone "kill -9 of gdb while the program runs"
+start 'continue'
+kill -9 "$child"
+end
+gone "kill -9 of the server while the program runs"
+
+need script
+# By the terminal's Ctrl-C: gdb stops the run, in the middle of it, and is still there.
+rm -f "$T/in" "$T/said"
+mkfifo "$T/in"
+TERM=dumb script -qec "TMPDIR=$T/tmp '$BACKSTEP' replay -q '$T/rec-long' -nx" /dev/null <"$T/in" >"$T/said" 2>&1 &
+gdb=$!
+exec 7>"$T/in"
+said() {  # N TEXT: waits until it was said so often
+  local i
+  for ((i = 0; i < 400; i++)); do
+    [ "$(grep -Ec "$2" "$T/said")" -lt "$1" ] || return 0
+    sleep 0.05
+  done
+  fail "'$2' was not said $1 times: $(cat "$T/said")"
+}
+# At once, while gdb still deals with libraries that are being loaded; and later.
+printf '%s\n' 'set confirm off' 'continue' >&7
+said 1 'Continuing'
+printf '\003' >&7
+said 1 'received signal SIGINT'
+printf '%s\n' 'tbreak main' 'continue' >&7
+said 1 'Temporary breakpoint 1, main'
+printf '%s\n' 'continue' >&7
+said 3 'Continuing'
+sleep 0.1
+printf '\003' >&7
+said 2 'received signal SIGINT'
+printf '%s\n' 'print counter > 0' 'print i < 400000000' 'quit' >&7
+end
+grep -q '\$2 = 1' "$T/said" || fail "not in the middle: $(cat "$T/said")"
+gone "quit"
+ok

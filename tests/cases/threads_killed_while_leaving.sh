@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# A signal kills the process while its last thread that ran is leaving and all others wait.
+source "$(dirname "$0")/lib.bash"
+cat >leave.c <<'C'
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *leaves(void *unused) { return unused; }
+int main(void) {
+  pthread_t t;
+  pthread_create(&t, 0, leaves, 0);
+  puts("ready");
+  fflush(stdout);
+  pause();
+}
+C
+gcc -o leave leave.c -pthread
+"$BACKSTEP" record -q -o rec ./leave >out &
+for ((i = 0; i < 100; i++)); do [ -s out ] && break; sleep 0.05; done
+sleep 0.3
+kill -TERM $!
+got=0
+wait $! || got=$?
+[ $got = 143 ] || fail "ended with $got, not of SIGTERM"
+for _ in 1 2; do
+  expect 0 "$BACKSTEP" replay --autopilot --json rec
+  says '"complete":true'
+done
+ok
