@@ -150,8 +150,9 @@ TEST_F(CheckpointFiles, OneWritesAtATimeAndLeftoversAreCleared) {
   EXPECT_FALSE(fs::exists(folder.dir() + "/.new-1"));
   write(folder, 1, 0, {1});
   EXPECT_EQ(CheckpointFolder::count(recording()), 1u);
-  EXPECT_GT(CheckpointFolder::disk(recording()), 0u);
-  EXPECT_EQ(CheckpointFolder::disk(recording()), CheckpointFolder::remove(recording()));
+  const uint64_t disk = CheckpointFolder::disk(recording());
+  EXPECT_GT(disk, 0u);
+  EXPECT_EQ(CheckpointFolder::remove(recording()), disk);
   EXPECT_FALSE(fs::exists(folder.dir()));
 }
 
