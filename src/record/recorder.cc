@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -206,8 +207,12 @@ void Recorder::run() {
   set_real_mask();
   for (;;) {
     react(process_.engine().run());
-    if (bs_record.share_request) serve_shared();
-    if (bs_record.turn_request) preempt();
+    // A turn that passes drops the request to stop (deliver_pending), also one that came for these two in the
+    // meantime: so look again behind it.
+    do {
+      if (bs_record.turn_request) preempt();
+      if (bs_record.share_request) serve_shared();
+    } while (bs_record.turn_request);
   }
 }
 
@@ -411,11 +416,11 @@ std::optional<siginfo_t> Recorder::next_signal() {
 // Asynchronous signals that arrived: the guest meets them here, behind a system call.
 void Recorder::deliver_pending(uint64_t nr, int64_t result) {
   Context& ctx = context();
-  if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0) {
-    ctx.stop_request = 0;
-    return;
-  }
+  // First the request, then a look at what it was for: what arrives in between makes a new one.
   ctx.stop_request = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0)
+    return;
   bool first = true;
   route_signals();
   for (;;) {

@@ -4,10 +4,11 @@
 // It runs in two places. Translated code asks in the hot world (engine/breaks_hot.cc), where the memory map
 // cannot be looked at: there it reads only what lies where nobody but the guest has memory, and whatever is
 // not plainly false is left to the host, which asks again.
+#include "replay/agent_expression_hot.h"
+
 #include "base/hot.h"
 #include "engine/entry.h"
 #include "engine/layout.h"
-#include "replay/agent_expression.h"
 
 namespace backstep::replayer {
 namespace {
@@ -316,9 +317,8 @@ Value evaluate(const uint8_t* code, size_t size, const Context& ctx, ReadMemory 
 }
 
 bool condition_hot(const Context& ctx, const void* condition) {
-  auto* c = static_cast<const HotCondition*>(condition);
-  for (size_t i = 0; i < c->count; i++) {
-    const Value v = evaluate(c->first[i].data(), c->first[i].size(), ctx, read_hot, nullptr);
+  for (auto* c = static_cast<const HotCode*>(condition); c->code; c++) {
+    const Value v = evaluate(c->code, c->size, ctx, read_hot, nullptr);
     if (!v.known || v.value) return true;
   }
   return false;

@@ -72,10 +72,13 @@ void Replayer::install(Stops stops) {
   conditions_.resize(stops.breaks.size());
   for (size_t i = 0; i < stops.breaks.size(); i++) {
     const Breakpoint& b = stops.breaks[i];
-    conditions_[i] = {b.conditions.data(), b.conditions.size()};  // they stay where they are when moved
+    conditions_[i].clear();
+    for (const auto& c : b.conditions)
+      conditions_[i].push_back({c.data(), c.size()});  // moving leaves it there
+    conditions_[i].push_back({nullptr, 0});
     const bool added = b.conditions.empty()
                            ? engine::add_break(b.pc)
-                           : engine::add_condition(b.pc, &conditions_[i], false_hits_[b.pc] >= kOften);
+                           : engine::add_condition(b.pc, conditions_[i].data(), false_hits_[b.pc] >= kOften);
     if (added) continue;
     while (i-- > 0) remove(stops.breaks[i]);
     throw Error("there are too many breakpoints");

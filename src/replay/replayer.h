@@ -168,8 +168,8 @@ class Replayer {
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
   Stops stops_;
-  std::vector<HotCondition> conditions_;  // of stops_.breaks; the engine points here
-  std::vector<bool> held_before_;         // by watchpoint: the condition held in front of what is being done
+  std::vector<std::vector<HotCode>> conditions_;  // of stops_.breaks; the engine points here
+  std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
   std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
   std::optional<size_t> watch_hit_;  // in the last round …

@@ -134,9 +134,9 @@ SocketFolder make_socket_folder() {
   constexpr std::string_view kName = "/backstep-gdb.XXXXXX", kSocket = "/socket";
   SocketFolder f{};
   if (failed || parent.size() + kName.size() + kSocket.size() >= sizeof f.path) parent = "/tmp";
-  std::strcpy(f.path, (parent + std::string(kName)).c_str());
+  fmt::format_to_n(f.path, sizeof f.path - 1, "{}{}", parent, kName);
   if (!mkdtemp(f.path)) throw Error(fmt::format("cannot make a folder in {}: {}", parent, errno_text(errno)));
-  std::strcpy(f.socket, (f.path + std::string(kSocket)).c_str());
+  fmt::format_to_n(f.socket, sizeof f.socket - 1, "{}{}", f.path, kSocket);
   return f;
 }
 
@@ -181,7 +181,7 @@ int start_gdb(const ReplayOptions& options) {
   Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strcpy(address.sun_path, folder.socket);
+  std::memcpy(address.sun_path, folder.socket, sizeof address.sun_path);
   if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.get(), 1) != 0) {
     int err = errno;

@@ -38,7 +38,7 @@ end_server_too() {
 trap end_server_too EXIT
 # serve NAME: a server for the recording; port in $port. It ends with the case.
 serve() {
-  rm -f "$T/serve"
+  rm -f "$T/serve"  # of the one before, whose port would be found at once
   "$BACKSTEP" replay --serve 0 "$T/rec-$1" 2>"$T/serve" &
   server=$!
   local i

@@ -74,12 +74,12 @@ mapfile -t ticks < <(sed -n 's/^@\([0-9]*\):.*about.*/\1/p' "$T/gdb")
   fail "quanta: ${ticks[*]}"
 
 # Times: when the program looked at the clock in its fourth round, in two ways of telling; and in the middle of its nap before.
-read -r then <"$T/clock"
+read -r looked <"$T/clock"
 start=$("$PYTHON" -c 'import json, sys; print(json.load(open(sys.argv[1]))["start_ns"])' "$T/rec-story/manifest.json")
 clock=$("$PYTHON" -c 'import sys, time; n = int(sys.argv[1])
-print(time.strftime("%H:%M:%S", time.localtime(n // 10**9)) + ".%09d" % (n % 10**9))' "$then")
-since=$("$PYTHON" -c 'import sys; print("%.9f" % ((int(sys.argv[1]) - int(sys.argv[2])) / 1e9))' "$then" "$start")
-nap=$("$PYTHON" -c 'import sys; print("%.9f" % ((int(sys.argv[1]) - int(sys.argv[2])) / 1e9 - 0.015))' "$then" "$start")
+print(time.strftime("%H:%M:%S", time.localtime(n // 10**9)) + ".%09d" % (n % 10**9))' "$looked")
+since=$("$PYTHON" -c 'import sys; print("%.9f" % ((int(sys.argv[1]) - int(sys.argv[2])) / 1e9))' "$looked" "$start")
+nap=$("$PYTHON" -c 'import sys; print("%.9f" % ((int(sys.argv[1]) - int(sys.argv[2])) / 1e9 - 0.015))' "$looked" "$start")
 in_gdb story "goto $clock" 'when' 'frame function main' 'print i' "goto +${since}s" 'when' "goto +${nap}s" 'frame function main' \
   'print 10 + i' 'info frame' 'goto +1h' 'goto 25:00' 'goto +100s'
 mapfile -t places < <(sed -n 's/^\(@[0-9]*:0x[0-9a-f]*\),.*about.*/\1/p' "$T/gdb")
