@@ -28,7 +28,6 @@
 
 #include "base/error.h"
 #include "recording/library.h"
-#include "recording/tree.h"
 #include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"

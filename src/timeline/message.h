@@ -17,7 +17,8 @@ enum class Command : uint8_t {
   SetRegisters,  // tid, Registers
   Read,          // address, length -> bytes, as many as there are
   Write,         // address, bytes
-  Install,       // Stops
+  Stage,         // a part of the Stops, if they are too many for one message
+  Install,       // Stops, or the last part of them
   Run,           // Until, output -> Halt
   Step,          // tid, count, range, Until, output -> Halt
   Search,        // Until -> Found

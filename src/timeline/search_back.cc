@@ -1,9 +1,9 @@
 // Looking for the last match before the present.
 //
-// Time is cut into windows at the checkpoints; each can be searched on its own, from its checkpoint forward. So
-// as many are searched at once as there are processors, the newest ones first. A match in one of them makes
-// the older ones pointless; it is the answer when the newer ones have been searched in vain. Windows in which
-// nothing can match, by what is known of the pages that they write to and execute, are passed over.
+// Time is cut into windows at the checkpoints; each can be searched on its own, from its checkpoint forward.
+// So as many are searched at once as there are processors, the newest ones first. A match in one of them
+// makes the older ones pointless; it is the answer when the newer ones have been searched in vain. Windows in
+// which nothing can match, by what is known of the pages that they write to and execute, are passed over.
 //
 // Each worker runs slices of some 50 ms, as everywhere; between them the controller is asked whether to stop.
 #include <unistd.h>

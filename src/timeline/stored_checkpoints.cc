@@ -62,9 +62,12 @@ bool StoredCheckpoints::due(const Position& at, double ticks_per_second) const {
   const double ticks = spacing(at, ticks_per_second);
   if (ticks == 0) return false;
   const StoredCheckpoint* earlier = before(at.tick);
-  if (static_cast<double>(at.tick - (earlier ? earlier->at.tick : 0)) < ticks) return false;
+  const Tick from = earlier ? earlier->at.tick : 0;
+  if (static_cast<double>(at.tick - from) < ticks) return false;
+  // Where the recording has been gone through before, only holes are filled: what a second is in ticks
+  // changes with what else the machine does.
   for (const StoredCheckpoint& c : list_)
-    if (c.at.tick > at.tick && static_cast<double>(c.at.tick - at.tick) < ticks / 2) return false;
+    if (c.at.tick > at.tick) return static_cast<double>(c.at.tick - from) > 3 * ticks;
   return true;
 }
 

@@ -64,7 +64,6 @@ std::list<Timeline::Checkpoint>::iterator Timeline::nearest_before(const Positio
 }
 
 void Timeline::keep(Worker& worker, const Position& at) {
-  store(worker, at, false);
   auto before = nearest_before(at, true);
   if (before->at == at && before->worker) return;
   const auto start = Clock::now();
@@ -153,8 +152,13 @@ size_t Timeline::automatic_checkpoints() const {
 
 void Timeline::learn(Clock::time_point start, Tick from, Tick to) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (to > from && seconds > 0.005)
-    ticks_per_second_ = std::max(1000.0, static_cast<double>(to - from) / seconds);
+  if (to > from && seconds > 0.005) {
+    // A mean over the last second or two: single slices are at the mercy of what else the machine does.
+    constexpr double kMemory = 0.95;
+    seen_ticks_ = kMemory * seen_ticks_ + static_cast<double>(to - from);
+    seen_seconds_ = kMemory * seen_seconds_ + seconds;
+    ticks_per_second_ = std::max(1000.0, seen_ticks_ / seen_seconds_);
+  }
   const double want = kSliceSeconds + 10 * fork_seconds_;
   if (seconds > 2 * want) {
     slice_ = std::max(kMinSlice, slice_ / 2);
@@ -199,7 +203,10 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
       halt.why = Halt::Interrupted;
       return halt;
     }
-    if (keep_there) keep(worker, at);
+    if (keep_there) {
+      store(worker, at, false);
+      keep(worker, at);
+    }
   }
 }
 
@@ -288,6 +295,7 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
     arrive(halt);
     switch (halt.why) {
       case Halt::AtTick:
+        store(current_, now_, false);
         keep(current_, now_);
         until.fresh = true;
         if (attention.stop_asked) {

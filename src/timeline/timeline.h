@@ -163,6 +163,7 @@ class Timeline {
   std::optional<uint64_t> call_here_;    // likewise a system call
   bool end_told_ = false;                // the signal at the end was reported
   double ticks_per_second_ = 20e6;       // measured
+  double seen_ticks_ = 0, seen_seconds_ = 0;
   double fork_seconds_ = 0.002;
   double restore_seconds_ = 0.003;
   Tick slice_ = 1 << 18;

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hot.h"
@@ -218,9 +219,15 @@ class Service {
         answer.put(write(address, u.get_bytes()));
         break;
       }
-      case Command::Install:
-        replayer_.install(unpack_stops(u));
+      case Command::Stage:
+        stage(u.get_bytes());
         break;
+      case Command::Install: {
+        stage(u.get_bytes());
+        Unpacker all(std::exchange(staged_, {}));
+        replayer_.install(unpack_stops(all));
+        break;
+      }
       case Command::Run: {
         auto until = u.get<Until>();
         replayer::bs_replay.output = u.get<bool>();
@@ -335,6 +342,8 @@ class Service {
     answer.put(found.end).put(found.last).put(found.count);
   }
 
+  void stage(const std::vector<uint8_t>& bytes) { staged_.insert(staged_.end(), bytes.begin(), bytes.end()); }
+
   guest::Process& process() { return replayer_.process(); }
   guest::Thread& thread(int tid) {
     for (auto& [name, t] : process().threads())
@@ -430,6 +439,7 @@ class Service {
 
   replayer::Replayer& replayer_;
   Fd socket_;
+  std::vector<uint8_t> staged_;
 };
 
 int output_read_end = -1;
@@ -605,7 +615,11 @@ bool Worker::write(Address address, const std::vector<uint8_t>& bytes) {
 void Worker::install(const Stops& stops) {
   Packer p;
   pack(p, stops);
-  ask(Command::Install, p);
+  const std::vector<uint8_t>& bytes = p.bytes();
+  size_t at = 0;
+  for (; bytes.size() - at > kMaxRead; at += kMaxRead)
+    ask(Command::Stage, Packer().put_bytes(bytes.data() + at, kMaxRead));
+  ask(Command::Install, Packer().put_bytes(bytes.data() + at, bytes.size() - at));
 }
 
 Halt Worker::run(const Until& until, bool output, const Attention* attention) {

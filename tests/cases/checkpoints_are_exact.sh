@@ -29,9 +29,9 @@ print(*ticks[::max(1, len(ticks) // 5)])' "${LEAST:-4}") || fail "$name has too 
 }
 exact signals 0.02 "$P/sig_async" 200
 exact threads 0.01 "$P/thr_async" 5
-exact code 0.06 "$P/thr_jit"
+exact code 0.1 "$P/thr_jit"
 LEAST=1 exact shared 0.002 "$P/tree_shared"
 LEAST=1 exact spawned 0.002 "$P/tree_spawn"
-LEAST=1 exact files 0.03 "$P/sys_memfd"
+LEAST=1 exact files 0.06 "$P/sys_memfd"
 if grep -q avx512vl /proc/cpuinfo; then LEAST=1 exact vectors 0.001 "$P/isa_avx512"; fi
 ok

@@ -66,6 +66,13 @@ reply = s.read_packet()
 assert reply.startswith(b"T02") and s.when() == here, reply
 s.goto(place)
 assert s.state() == state
+# More watchpoints than one message to a worker can hold.
+for i in range(10000):
+    assert s.ask("Z2,%x,8" % (0x300000000000 + 8 * i)) == "OK"
+s.goto("99%")
+assert "replaylog:end" in s.ask("vCont;c")
+for i in range(10000):
+    assert s.ask("z2,%x,8" % (0x300000000000 + 8 * i)) == "OK"
 s.goto("25%")
 print("stayed at", s.when())
 PY
