@@ -165,7 +165,7 @@ struct Cache {
   FetchRange fetch[kFetchRanges];
   uint64_t mapped;  // bytes of stubs that come from a file (translations.cc), books and jump table as well;
                     // 0: nothing does
-  bool evex_seen;  // control has reached an AVX-512 instruction; from then on ticks are counted in memory
+  bool evex_seen;   // control has reached an AVX-512 instruction; from then on ticks are counted in memory
   uint32_t trap_address;  // an int3 that we wrote behind a string instruction to get hold of the guest there;
                           // 0: none
   uint8_t trap_byte;      // what was there
@@ -233,6 +233,7 @@ void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to
 bool data_watched(Address page);
 // --- watch_hot.cc ---
 void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
+void mark_watched(const DataRange* ranges, uint32_t count);  // all others are forgotten
 bool watch_matches();  // does the address that a store check found lie near a watched range?
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);

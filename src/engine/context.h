@@ -64,8 +64,9 @@ struct alignas(64) Context {
   uint64_t watch_flags;
   uint64_t watch_low;  // addresses in [watch_low, watch_low + watch_span) want a closer look
   uint64_t watch_span;
-  uint64_t watch_address;                       // the one that did, relative to watch_low
-  uint64_t pad[41];                             // to 0x2c0
+  uint64_t watch_address;  // the one that did, relative to watch_low
+  uint64_t watch_rcx;
+  uint64_t pad[40];                             // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
   uint64_t rest[431];                           // 0x1280
   // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a tick check borrows.
@@ -82,6 +83,7 @@ enum EngineFeature : uint64_t {
   kHaveFsgsbase = 1,   // rdfsbase & co. may be used
   kVectorCounter = 2,  // ticks are counted in xmm31
   kHaveAvx = 4,
+  kHaveBmi2 = 8,
 };
 
 // Not a canonical address, so no jump can ask for it. entry.S knows the value.

@@ -73,6 +73,7 @@ Machine this_machine() {
     m.xcr0 = low | static_cast<uint64_t>(high) << 32;
   }
   m.fsgsbase = getauxval(AT_HWCAP2) & 2;
+  m.bmi2 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1u << 8)) && (m.xcr0 & 4);
   bool avx512 =
       __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1u << 16)) && (b & (1u << 17)) && (b & (1u << 31));
   if (avx512 && (m.xcr0 & 0xe6) == 0xe6 && __get_cpuid_count(0xd, 7, &a, &b, &c, &d))
@@ -99,6 +100,7 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
       std::clamp<uint64_t>(options.cache_size, 64 << 10, layout::kCacheMax) & ~(layout::kPage - 1);
   map_fixed(layout::kHotPage, sizeof(Context), PROT_READ | PROT_WRITE, "the guest's context");
   map_fixed(layout::kFence, layout::kHotPage + layout::kHotSize - layout::kFence, PROT_NONE, "the fence");
+  map_fixed(layout::kWatchMap, layout::kWatchMapSize, PROT_READ | PROT_WRITE, "the watch map");
   map_fixed(layout::kCacheStart, size, PROT_READ | PROT_WRITE | PROT_EXEC, "the code cache");
   map_fixed(layout::kJumpTable, layout::kJumpTableSize, PROT_READ | PROT_WRITE, "the jump table");
   map_fixed(layout::kArenas, kArenasTotal, PROT_READ | PROT_WRITE, "engine tables");
@@ -119,6 +121,7 @@ Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRa
   if (machine.fsgsbase) ctx.features |= kHaveFsgsbase;
   if (vector) ctx.features |= kVectorCounter;
   if (machine.xcr0 & 4) ctx.features |= kHaveAvx;
+  if (machine.bmi2) ctx.features |= kHaveBmi2;
   ctx.save_mask = machine.xcr0 & kSavedComponents;
   ctx.limit = ~0ull;
   ctx.one[0] = ctx.one[1] = 1;

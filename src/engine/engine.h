@@ -92,6 +92,7 @@ void install_handler(int signo, uint64_t extra_flags = 0);
 struct Machine {
   uint64_t xcr0 = 0;
   bool fsgsbase = false;
+  bool bmi2 = false;            // and AVX state: its instructions are VEX-encoded
   bool vector_counter = false;  // AVX-512F+DQ+VL
   uint32_t hi16_offset = 0;     // of ZMM16-31 in the XSAVE area; Intel and AMD differ
 };

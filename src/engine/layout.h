@@ -9,6 +9,7 @@
 //   0x0000'6000'0000  code cache
 //   0x0000'7ff0'0000  hot page: the running context, reached by 32-bit absolute addresses
 //   0x0000'7ff0'2000  fence: tick checks run into it at the limit
+//   0x0000'7ff1'0000  watch map: which pages hold watched bytes (watch_hot.cc)
 //   0x0000'7fff'7000  … left free: AddressSanitizer's shadow memory wants to start here
 //   0x2000'0000'0000  guest data: anonymous mappings, big files, brk heap, stack
 //   0x2e00'0000'0000  engine arenas (block table, exits, links, page records; sparse)
@@ -34,7 +35,9 @@ inline constexpr uint64_t kCacheMax = 0x1f00'0000;  // 496 MB of addresses; how 
 inline constexpr uint64_t kHotPage = 0x7ff0'0000;
 inline constexpr uint64_t kHotSize = 0x8000;
 inline constexpr uint64_t kFence = kHotPage + 0x2000;  // from here on none of it is accessible
-inline constexpr uint64_t kDirectEnd = 0x5000'0000;    // guest code below this has jump table entries
+inline constexpr uint64_t kWatchMap = 0x7ff1'0000;
+inline constexpr uint64_t kWatchMapSize = 0x1'0000;
+inline constexpr uint64_t kDirectEnd = 0x5000'0000;  // guest code below this has jump table entries
 
 inline constexpr uint64_t kDataStart = 0x2000'0000'0000;
 inline constexpr uint64_t kDataEnd = 0x2a00'0000'0000;
@@ -49,7 +52,7 @@ inline constexpr uint64_t kArenas = 0x2e00'0000'0000;
 inline constexpr bool overlaps_engine(uint64_t start, uint64_t end) {
   auto hits = [&](uint64_t a, uint64_t b) { return start < b && a < end; };
   return hits(kCacheStart, kCacheStart + kCacheMax) || hits(kHotPage, kHotPage + kHotSize) ||
-         hits(kArenas, kJumpTable + 0x100'0000'0000);
+         hits(kWatchMap, kWatchMap + kWatchMapSize) || hits(kArenas, kJumpTable + 0x100'0000'0000);
 }
 
 }  // namespace backstep::layout

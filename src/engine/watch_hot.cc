@@ -1,8 +1,14 @@
-// Store checks: in front of every translated instruction that may write to memory, its address is compared
-// with the hull of all watched bytes. Outside: on with the instruction. Inside: a hot exit looks at the
-// ranges themselves, and only what may touch one of them goes to the client (Stop::Watched), which executes
-// that instruction alone and compares. Nothing is protected and nothing traps, so it does not matter how busy
-// the rest of a watched page is.
+// Store checks: in front of every translated instruction that may write to memory, its address is looked up.
+// First its page, by 16 bits of its number, in a map of 64 KB; no flag is touched on this way, which is the
+// only one that most stores ever take (there are no branches on a register but this one that need none):
+//
+//   mov [watch_rcx], rcx; lea rcx, <operand>; rorx rcx, rcx, 12; movzx ecx, cx
+//   movzx ecx, byte [map + rcx]; jrcxz on; jmp stub; on: mov rcx, [watch_rcx]
+//
+// Then, if that page (or one with the same 16 bits) holds watched bytes, the address is compared with the
+// hull of all of them. Inside: a hot exit looks at the ranges themselves, and only what may touch one of
+// them goes to the client (Stop::Watched), which executes that instruction alone and compares. Nothing is
+// protected and nothing traps, so it matters little how busy the rest of a watched page is.
 //
 //   mov [watch_rax], rax; lahf; seto al; mov [watch_flags], rax; mov rax, [watch_rax]
 //   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb stub
@@ -174,13 +180,13 @@ unsigned operand_size(const Insn& in, Store store) {
   return in.rex & 8 ? 8 : in.opsize ? 2 : 4;
 }
 
-// lea rax, <the instruction's operand>
-void emit_address(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+// lea reg, <the instruction's operand>; reg is rax or rcx
+void emit_address(Emitter& e, int reg, const Insn& in, const uint8_t* code, Address pc) {
   if (in.disp_at) {
     int32_t disp;
     __builtin_memcpy(&disp, code + in.disp_at, 4);
     Address target = pc + in.length + static_cast<int64_t>(disp);
-    e.move_imm64(RAX, in.addrsize ? target & 0xffff'ffff : target);
+    e.move_imm64(reg, in.addrsize ? target & 0xffff'ffff : target);
     return;
   }
   uint8_t extend = in.rex & 3;  // X and B
@@ -191,7 +197,8 @@ void emit_address(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
     extend = static_cast<uint8_t>(~code[in.opcode_at - 3] >> 5 & 3);
   }
   if (in.addrsize) e.u8(0x67);
-  e.u8(static_cast<uint8_t>(0x48 | extend)), e.u8(0x8d), e.u8(in.modrm & 0xc7);
+  e.u8(static_cast<uint8_t>(0x48 | extend)), e.u8(0x8d);
+  e.u8(static_cast<uint8_t>((in.modrm & 0xc7) | reg << 3));
   const unsigned mod = in.modrm >> 6;
   unsigned more = mod == 1 ? 1 : mod == 2 ? 4 : 0;
   if ((in.modrm & 7) == 4) {
@@ -229,18 +236,9 @@ bool is_far(const Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   return distance > 0x7000'0000 || distance < -0x7000'0000;
 }
 
-}  // namespace
-
-void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
-  Store store = store_of(in);
-  if (store == Store::None) return;
-  if (is_far(e, in, code, pc)) store = Store::Always;
-  const uint32_t id = bs_cache.exits++;
-  kExits[id] = {pc, 0, ExitKind::Watch, in.length, static_cast<uint16_t>(operand_size(in, store))};
-  if (store == Store::Always) {
-    leave(e, id);
-    return;
-  }
+// Goes on behind the check, or at `exit` if the operand begins between the first and the last watched byte.
+void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store store, const Insn& in, const uint8_t* code,
+                     Address pc) {
   e.store(RAX, BACKSTEP_FIELD(watch_rax));
   e.raw(kSaveFlags);
   e.store(RAX, BACKSTEP_FIELD(watch_flags));
@@ -250,7 +248,7 @@ void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address p
     e.u8(0x48), e.u8(0x89), e.u8(0xf8);  // mov rax, rdi
   } else {
     e.load(RAX, BACKSTEP_FIELD(watch_rax));
-    emit_address(e, in, code, pc);
+    emit_address(e, RAX, in, code, pc);
   }
   if (store != Store::Stack && in.fs) {
     if (context().features & kHaveFsgsbase) {
@@ -264,25 +262,90 @@ void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address p
   if (store != Store::Stack && in.gs) emit_rax(e, 0x03, BACKSTEP_FIELD(gs_base));
   emit_rax(e, 0x2b, BACKSTEP_FIELD(watch_low));
   emit_rax(e, 0x3b, BACKSTEP_FIELD(watch_span));
-  bs_cache.cold -= 64;
-  Emitter stub{bs_cache.cold};
-  e.u8(0x0f), e.u8(0x82);  // jb stub
-  e.relative(stub.address());
+  e.u8(0x0f), e.u8(0x82);  // jb exit
+  e.relative(exit.address());
   restore(e);
-  stub.store(RAX, BACKSTEP_FIELD(watch_address));
-  restore(stub);
-  leave(stub, id);
+  exit.store(RAX, BACKSTEP_FIELD(watch_address));
+  restore(exit);
+  leave(exit, id);
+}
+
+// Goes on behind the check, or at `stub` if the operand's page is in the map.
+void emit_page_check(Emitter& e, uint32_t stub, Store store, const Insn& in, const uint8_t* code,
+                     Address pc) {
+  static constexpr uint8_t kPageNumber[] = {0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 12,  // rorx rcx, rcx, 12
+                                            0x0f, 0xb7, 0xc9};                 // movzx ecx, cx
+  e.store(RCX, BACKSTEP_FIELD(watch_rcx));
+  if (store == Store::Stack) {
+    e.u8(0x48), e.u8(0x8d), e.u8(0x4c), e.u8(0x24), e.u8(0xf8);  // lea rcx, [rsp-8]
+  } else if (store == Store::Rdi) {
+    e.u8(0x48), e.u8(0x89), e.u8(0xf9);  // mov rcx, rdi
+  } else {
+    emit_address(e, RCX, in, code, pc);
+  }
+  e.raw(kPageNumber);
+  e.u8(0x0f), e.u8(0xb6), e.u8(0x89), e.u32(layout::kWatchMap);  // movzx ecx, byte [map + rcx]
+  e.u8(0xe3), e.u8(kJumpSize);                                   // jrcxz on
+  e.jump(stub);
+  e.load(RCX, BACKSTEP_FIELD(watch_rcx));
+}
+
+}  // namespace
+
+void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+  Store store = store_of(in);
+  if (store == Store::None) return;
+  if (is_far(e, in, code, pc)) store = Store::Always;
+  const uint32_t id = bs_cache.exits++;
+  kExits[id] = {pc, 0, ExitKind::Watch, in.length, static_cast<uint16_t>(operand_size(in, store))};
+  if (store == Store::Always) {
+    leave(e, id);
+    return;
+  }
+  const bool segment = store != Store::Stack && (in.fs || in.gs);
+  if (segment || !(context().features & kHaveBmi2)) {
+    bs_cache.cold -= 64;
+    Emitter exit{bs_cache.cold};
+    emit_hull_check(e, exit, id, store, in, code, pc);
+    kExits[id].patch = e.address();
+    return;
+  }
+  bs_cache.cold -= 160;
+  Emitter stub{bs_cache.cold};
+  const uint32_t start = stub.address();
+  emit_page_check(e, start, store, in, code, pc);
   kExits[id].patch = e.address();
+
+  stub.load(RCX, BACKSTEP_FIELD(watch_rcx));
+  Emitter exit{bs_cache.cold + 112};
+  emit_hull_check(stub, exit, id, store, in, code, pc);
+  stub.jump(e.address());
+}
+
+void mark_watched(const DataRange* ranges, uint32_t count) {
+  auto* map = reinterpret_cast<uint8_t*>(layout::kWatchMap);
+  hot::fill32(map, 0, layout::kWatchMapSize / 4);
+  for (uint32_t i = 0; i < count; i++) {
+    const Address start = ranges[i].start > kWatchReach ? ranges[i].start - kWatchReach : 0;
+    const Address pages = ((ranges[i].end - 1) >> 12) - (start >> 12);
+    for (Address page = 0; page <= pages && page < layout::kWatchMapSize; page++)
+      map[((start >> 12) + page) & 0xffff] = 1;
+  }
 }
 
 bool watch_matches() {
   const Context& ctx = context();
   const Address address = ctx.watch_low + ctx.watch_address;
-  for (uint32_t i = 0; i < bs_cache.data_range_count; i++) {
-    const DataRange& r = bs_cache.data_ranges[i];
-    if (address + kExits[ctx.exit].size > r.start && address < r.end) return true;
+  // The first range that ends behind the address; they are in order and apart.
+  uint32_t low = 0, high = bs_cache.data_range_count;
+  while (low < high) {
+    const uint32_t middle = (low + high) / 2;
+    if (bs_cache.data_ranges[middle].end <= address)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return false;
+  return low < bs_cache.data_range_count && address + kExits[ctx.exit].size > bs_cache.data_ranges[low].start;
 }
 
 }  // namespace backstep::engine

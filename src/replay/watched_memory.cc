@@ -30,6 +30,20 @@ void protect(Address page, int prot) {
   hot::syscall6(10 /*mprotect*/, static_cast<long>(page), kPage, prot, 0, 0, 0);
 }
 
+// In order and apart, as the engine wants them.
+void join(std::vector<engine::DataRange>& ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  size_t used = 0;
+  for (const engine::DataRange& r : ranges) {
+    if (used && r.start <= ranges[used - 1].end) {
+      ranges[used - 1].end = std::max(ranges[used - 1].end, r.end);
+    } else {
+      ranges[used++] = r;
+    }
+  }
+  ranges.resize(used);
+}
+
 }  // namespace
 
 void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
@@ -60,6 +74,8 @@ void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
     checked_ = checked_ && w.spec.kind == Watchpoint::Write;
     ranges_.push_back({w.spec.start, w.spec.start + w.spec.length});
   }
+  join(ranges_);
+  engine::mark_watched(ranges_.data(), static_cast<uint32_t>(ranges_.size()));
   // Tests compare the two ways.
   if (const char* way = std::getenv("BACKSTEP_WATCH"); way && std::strcmp(way, "pages") == 0)
     checked_ = false;
@@ -72,10 +88,9 @@ void WatchedMemory::arm() {
   armed_ = true;
   if (checked_) {
     Context& ctx = context();
-    Address low = ~0ull, high = 0;
-    for (const engine::DataRange& r : ranges_) low = std::min(low, r.start), high = std::max(high, r.end);
+    const Address low = ranges_.front().start;
     ctx.watch_low = low > engine::kWatchReach ? low - engine::kWatchReach : 0;
-    ctx.watch_span = high - ctx.watch_low;
+    ctx.watch_span = ranges_.back().end - ctx.watch_low;
     engine::bs_cache.data_ranges = ranges_.data();
     engine::bs_cache.data_range_count = static_cast<uint32_t>(ranges_.size());
     engine::bs_cache.alias_pages++;

@@ -29,6 +29,27 @@ constexpr double kSliceSeconds = 0.05;
 constexpr double kNearSeconds = 0.004;  // how far before a place that was gone back to a checkpoint is made
 constexpr Tick kMinSlice = 1 << 12, kMaxSlice = 1ull << 40;
 
+// What stopped the worker on its way.
+Arrival met(const Halt& halt, Arrival arrival) {
+  switch (halt.why) {
+    case Halt::Break:
+      arrival.why = Arrival::Break;
+      break;
+    case Halt::Watch:
+      arrival.why = Arrival::Watch;
+      arrival.address = halt.address;
+      arrival.watch_kind = halt.watch_kind;
+      break;
+    case Halt::Interrupted:
+      arrival.why = Arrival::Interrupted;
+      break;
+    default:
+      arrival.why = Arrival::End;
+      break;
+  }
+  return arrival;
+}
+
 }  // namespace
 
 Timeline::Timeline(const ReplayOptions& options, const recording::Library& library,
@@ -313,20 +334,8 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
         if (arrival.why == Arrival::Fork)
           if (auto other = behind_call()) return *other;
         return arrival;
-      case Halt::Break:
-        arrival.why = Arrival::Break;
-        return arrival;
-      case Halt::Watch:
-        arrival.why = Arrival::Watch;
-        arrival.address = halt.address;
-        arrival.watch_kind = halt.watch_kind;
-        return arrival;
-      case Halt::Interrupted:
-        arrival.why = Arrival::Interrupted;
-        return arrival;
       default:
-        arrival.why = Arrival::End;
-        return arrival;
+        return met(halt, arrival);
     }
   }
 }
@@ -367,20 +376,8 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
         arrival.why = Arrival::Stepped;
       }
       return arrival;
-    case Halt::Break:
-      arrival.why = Arrival::Break;
-      return arrival;
-    case Halt::Watch:
-      arrival.why = Arrival::Watch;
-      arrival.address = halt.address;
-      arrival.watch_kind = halt.watch_kind;
-      return arrival;
-    case Halt::Interrupted:
-      arrival.why = Arrival::Interrupted;
-      return arrival;
     default:
-      arrival.why = Arrival::End;
-      return arrival;
+      return met(halt, arrival);
   }
 }
 

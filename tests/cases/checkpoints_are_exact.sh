@@ -29,7 +29,7 @@ print(*ticks[::max(1, len(ticks) // 5)])' "${LEAST:-4}") || fail "$name has too 
 }
 exact signals 0.02 "$P/sig_async" 200
 exact threads 0.01 "$P/thr_async" 5
-exact code 0.1 "$P/thr_jit"
+LEAST=2 exact code 0.03 "$P/thr_jit"
 LEAST=1 exact shared 0.002 "$P/tree_shared"
 LEAST=1 exact spawned 0.002 "$P/tree_spawn"
 LEAST=1 exact files 0.06 "$P/sys_memfd"

@@ -7,7 +7,7 @@ source "$SRC/tests/cases/gdb.bash"
 compile long <<'C'
 volatile long counter, other;
 int main(void) {
-  for (long i = 0; i < 150000000; i++) counter += i;
+  for (long i = 0; i < 600000000; i++) counter += i;
   other = 1;
   return 0;
 }
@@ -48,7 +48,7 @@ assert int(s.ask("qShlibInfoAddr"), 16)
 start = time.time()
 s.goto("start")
 s.send("vCont;c")
-time.sleep(0.1)
+time.sleep(0.05)
 s.socket.sendall(b"\x03")
 reply = s.read_packet()
 assert reply.startswith(b"T02"), reply
@@ -60,7 +60,7 @@ base = next(int(line.split("-")[0], 16) for line in s.monitor("maps").splitlines
 assert s.ask("Z0,%x,1" % (base + int(sys.argv[3], 16) + 1)) == "OK"
 here = s.when()
 s.send("bc")
-time.sleep(0.1)
+time.sleep(0.05)
 s.socket.sendall(b"\x03")
 reply = s.read_packet()
 assert reply.startswith(b"T02") and s.when() == here, reply
