@@ -62,9 +62,7 @@ void make_signal_stack() {
     throw Error("cannot set up a signal stack: " + errno_text(errno));
 }
 
-}  // namespace
-
-Machine this_machine() {
+Machine look_at_machine() {
   Machine m;
   unsigned a, b, c, d;
   if (__get_cpuid(1, &a, &b, &c, &d) && (c & (1u << 27))) {
@@ -79,6 +77,14 @@ Machine this_machine() {
   if (avx512 && (m.xcr0 & 0xe6) == 0xe6 && __get_cpuid_count(0xd, 7, &a, &b, &c, &d))
     m.hi16_offset = b, m.vector_counter = b + 1024 <= kXsaveSize;
   return m;
+}
+
+}  // namespace
+
+// Virtual machines take their time over each cpuid: it is asked once.
+const Machine& this_machine() {
+  static const Machine machine = look_at_machine();
+  return machine;
 }
 
 void install_handler(int signo, uint64_t extra_flags) {

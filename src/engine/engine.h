@@ -96,6 +96,6 @@ struct Machine {
   bool vector_counter = false;  // AVX-512F+DQ+VL
   uint32_t hi16_offset = 0;     // of ZMM16-31 in the XSAVE area; Intel and AMD differ
 };
-Machine this_machine();
+const Machine& this_machine();
 
 }  // namespace backstep::engine
