@@ -53,13 +53,13 @@ enum class Arg : uint8_t {
   SockLen,    // socklen_t*, in/out, 4 bytes (Len::Fixed), the capacity of another Out argument
   IfConf,     // struct ifconf of SIOCGIFCONF: in/out 16 bytes {i32 len, void* buf}; if buf is not null, the
               //   first (new) len bytes there are written too
-  Regset,     // struct iovec of ptrace's GETREGSET: in/out; the first (new) length bytes at its base are written
-  Argv,       // char*[]: printed as a list of strings
-  Ioctl,      // ioctl request: the sub-table decides about the next argument
-  Fcntl,      // fcntl command: likewise
-  Prctl,      // prctl option: likewise
-  Varies,     // third argument of those
-  Unknown,    // unsigned hex; nothing known: fallback (if it points into guest memory: compare)
+  Regset,  // struct iovec of ptrace's GETREGSET: in/out; the first (new) length bytes at its base are written
+  Argv,    // char*[]: printed as a list of strings
+  Ioctl,   // ioctl request: the sub-table decides about the next argument
+  Fcntl,   // fcntl command: likewise
+  Prctl,   // prctl option: likewise
+  Varies,  // third argument of those
+  Unknown,  // unsigned hex; nothing known: fallback (if it points into guest memory: compare)
 };
 
 // How many bytes a buffer argument holds; `n` is a byte count, an argument index, or a unit.
