@@ -389,17 +389,18 @@ void Engine::count_in_memory() {
 }
 
 void Engine::set_watch(bool watch) {
-  if (bs_cache.watch == watch) return;
-  translations_.save();
-  bs_cache.watch = watch;
-  flush();
-  load_translations();
+  change_mode(bs_cache.watch, watch);
 }
 
 void Engine::set_check(bool check) {
-  if (bs_cache.check == check) return;
+  change_mode(bs_cache.check, check);
+}
+
+// Other code from now on; what there was is kept under the old mode.
+void Engine::change_mode(bool& mode, bool value) {
+  if (mode == value) return;
   translations_.save();
-  bs_cache.check = check;
+  mode = value;
   flush();
   load_translations();
 }

@@ -73,6 +73,7 @@ class Engine {
 
  private:
   void load_translations();
+  void change_mode(bool& mode, bool value);
   uint32_t address_of_rip(std::optional<Stop>& stop);
   Reason enter(uint32_t address);
   std::optional<Stop> after_exit(Reason reason);

@@ -53,9 +53,35 @@ enum Op : uint8_t {
   kRot,
 };
 
+// Arithmetic on the two topmost values.
+bool joins_two(uint8_t op) {
+  switch (op) {
+    case kAdd:
+    case kSub:
+    case kMul:
+    case kDivSigned:
+    case kDivUnsigned:
+    case kRemSigned:
+    case kRemUnsigned:
+    case kLsh:
+    case kRshSigned:
+    case kRshUnsigned:
+    case kBitAnd:
+    case kBitOr:
+    case kBitXor:
+    case kEqual:
+    case kLessSigned:
+    case kLessUnsigned:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 int operands_of(uint8_t op) {
+  if (joins_two(op)) return 0;
   switch (op) {
     case kExt:
     case kZeroExt:
@@ -71,24 +97,8 @@ int operands_of(uint8_t op) {
       return 4;
     case kConst64:
       return 8;
-    case kAdd:
-    case kSub:
-    case kMul:
-    case kDivSigned:
-    case kDivUnsigned:
-    case kRemSigned:
-    case kRemUnsigned:
-    case kLsh:
-    case kRshSigned:
-    case kRshUnsigned:
     case kLogNot:
-    case kBitAnd:
-    case kBitOr:
-    case kBitXor:
     case kBitNot:
-    case kEqual:
-    case kLessSigned:
-    case kLessUnsigned:
     case kRef8:
     case kRef16:
     case kRef32:
@@ -117,23 +127,8 @@ bool register_value(const Context& ctx, uint64_t number, uint64_t* value) {
 
 // How many values an operation takes from the stack.
 unsigned taken_by(uint8_t op) {
+  if (joins_two(op)) return 2;
   switch (op) {
-    case kAdd:
-    case kSub:
-    case kMul:
-    case kDivSigned:
-    case kDivUnsigned:
-    case kRemSigned:
-    case kRemUnsigned:
-    case kLsh:
-    case kRshSigned:
-    case kRshUnsigned:
-    case kBitAnd:
-    case kBitOr:
-    case kBitXor:
-    case kEqual:
-    case kLessSigned:
-    case kLessUnsigned:
     case kSwap:
       return 2;
     case kLogNot:

@@ -131,12 +131,13 @@ struct SocketFolder {
 SocketFolder make_socket_folder() {
   std::error_code failed;
   std::string parent = std::filesystem::temp_directory_path(failed);  // $TMPDIR, else /tmp
-  constexpr std::string_view kName = "/backstep-gdb.XXXXXX", kSocket = "/socket";
+  const std::string name = "/backstep-gdb." + std::string(6, 'X'),
+                    socket = "/socket";  // mkdtemp fills in the last six
   SocketFolder f{};
-  if (failed || parent.size() + kName.size() + kSocket.size() >= sizeof f.path) parent = "/tmp";
-  fmt::format_to_n(f.path, sizeof f.path - 1, "{}{}", parent, kName);
+  if (failed || parent.size() + name.size() + socket.size() >= sizeof f.path) parent = "/tmp";
+  fmt::format_to_n(f.path, sizeof f.path - 1, "{}{}", parent, name);
   if (!mkdtemp(f.path)) throw Error(fmt::format("cannot make a folder in {}: {}", parent, errno_text(errno)));
-  fmt::format_to_n(f.socket, sizeof f.socket - 1, "{}{}", f.path, kSocket);
+  fmt::format_to_n(f.socket, sizeof f.socket - 1, "{}{}", f.path, socket);
   return f;
 }
 

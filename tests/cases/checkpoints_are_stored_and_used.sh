@@ -55,14 +55,7 @@ expect 0 "$BACKSTEP" checkpoints --verify rec-crash
 many=$(count)
 [ "$many" -ge 5 ] || fail "only $many checkpoints were made"
 states() {
-  rm -f serve
-  "$BACKSTEP" replay --serve 0 "$@" "$T/rec-crash" 2>"$T/serve" &
-  server=$!
-  for ((i = 0; i < 200; i++)); do
-    port=$(sed -n 's/.* at 127\.0\.0\.1:\([0-9]*\);.*/\1/p' serve 2>/dev/null || true)
-    [ -z "$port" ] || break
-    sleep 0.05
-  done
+  serve crash "$@"
   rsp states 100 7 | grep '^@'
   stop_server
 }

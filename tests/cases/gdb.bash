@@ -36,12 +36,13 @@ end_server_too() {
   cleanup
 }
 trap end_server_too EXIT
-# serve NAME: a server for the recording; port in $port. It ends with the case.
+# serve NAME [OPTION...]: a server for the recording; port in $port. It ends with the case.
 serve() {
   rm -f "$T/serve"  # of the one before, whose port would be found at once
-  "$BACKSTEP" replay --serve 0 "$T/rec-$1" 2>"$T/serve" &
+  local i name=$1
+  shift
+  "$BACKSTEP" replay --serve 0 "$@" "$T/rec-$name" 2>"$T/serve" &
   server=$!
-  local i
   for ((i = 0; i < 200; i++)); do
     port=$(sed -n 's/.* at 127\.0\.0\.1:\([0-9]*\);.*/\1/p' "$T/serve" 2>/dev/null || true)
     [ -z "$port" ] || return 0

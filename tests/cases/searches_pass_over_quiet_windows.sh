@@ -75,14 +75,7 @@ data=("${addresses[@]:2:10}")  # the last one is written to all the time
 search() {
   local name=$1
   shift
-  rm -f serve
-  "$BACKSTEP" replay --serve 0 "$@" rec-pages 2>serve &
-  server=$!
-  for ((i = 0; i < 200; i++)); do
-    port=$(sed -n 's/.* at 127\.0\.0\.1:\([0-9]*\);.*/\1/p' serve 2>/dev/null || true)
-    [ -z "$port" ] || break
-    sleep 0.05
-  done
+  serve pages "$@"
   rsp last_writes 6 "${data[@]}" >"$name.writes"
   rsp last_hits 10 "${code[@]}" >"$name.hits"
   stop_server

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "recording/format.h"
+#include "temp_dir.h"
 
 namespace backstep::recording {
 namespace {
@@ -27,13 +28,7 @@ Bytes page_of(uint8_t value) {
 
 class CheckpointFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/backstep-checkpoints.XXXXXX";
-    ASSERT_TRUE(mkdtemp(name));
-    dir_ = name;
-    make_log(1234);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
+  void SetUp() override { make_log(1234); }
 
   void make_log(uint64_t pid) const {
     FileHeader header{};
@@ -45,7 +40,7 @@ class CheckpointFiles : public testing::Test {
     out.write(reinterpret_cast<const char*>(&header), sizeof header);
     out.write(reinterpret_cast<const char*>(&chunk), sizeof chunk);
   }
-  Recording recording() const { return Recording(dir_); }
+  Recording recording() const { return Recording(dir_.path()); }
 
   // Pages at 0x1000 * (index + 1), one for each value.
   static void write(CheckpointFolder& folder, uint64_t number, uint64_t earlier, const Bytes& values) {
@@ -60,7 +55,7 @@ class CheckpointFiles : public testing::Test {
     writer.finish(number * 100, 7, 0x400000, state, written);
   }
 
-  std::string dir_;
+  test::TempDir dir_;
 };
 
 TEST_F(CheckpointFiles, WhatIsWrittenIsReadAgain) {
