@@ -42,7 +42,7 @@ void patch(Break& b) {
   }
   b.cache = cache;
   b.byte = *byte_at(cache);
-  *byte_at(cache) = 0xcc;
+  *byte_at(cache) = kTrapByte;
 }
 
 Break* find_or_make(Address pc) {

@@ -47,11 +47,14 @@ struct Exit {
 };
 static_assert(sizeof(Exit) == 16);
 
+// A load that runs into the fence (layout.h): a tick check at the limit, a store check (watch_hot.cc) at a
+// page with watched bytes.
 struct Check {
-  Address target;  // where to go on
+  Address target;  // where to go on; of a store check the cache addresses of its stub and its start
   uint32_t site;   // cache address of the load that faults; ascending, as code is laid down
-  uint32_t reg;    // the guest's register that it loads
+  uint32_t reg;    // the guest's register that it loads; with kStoreCheck
 };
+inline constexpr uint32_t kStoreCheck = 0x100;
 static_assert(sizeof(Check) == 16);
 
 struct Link {
@@ -124,6 +127,7 @@ struct Break {
   uint8_t byte;           // what was there
   bool inlined;           // translations get a question in front of the instruction instead of an int3
 };
+inline constexpr uint8_t kTrapByte = 0xcc;  // int3
 inline constexpr uint32_t kMaxBreaks = 1024;
 
 // A question in translated code: does the condition of the breakpoint here hold?
@@ -232,12 +236,15 @@ void patch_breaks(Address start, Address end);                 // code was trans
 void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
 bool data_watched(Address page);
 // --- watch_hot.cc ---
-void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
+// `used`: registers that the code around it needs.
+void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc, uint32_t used);
+// The check has met a page with watched bytes: from now on it goes to its stub, whose address is returned.
+uint32_t widen_store_check(const Check& check);
 void mark_watched(const DataRange* ranges, uint32_t count);  // all others are forgotten
 bool watch_matches();  // does the address that a store check found lie near a watched range?
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);
-// The tick check whose load is at a cache address; null: none.
+// The check whose load is at a cache address; null: none.
 const Check* check_at(uint32_t cache_address);
 
 }  // namespace backstep::engine

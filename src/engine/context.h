@@ -64,13 +64,12 @@ struct alignas(64) Context {
   uint64_t watch_flags;
   uint64_t watch_low;  // addresses in [watch_low, watch_low + watch_span) want a closer look
   uint64_t watch_span;
-  uint64_t watch_address;  // the one that did, relative to watch_low
-  uint64_t watch_rcx;
-  uint64_t pad[40];                             // to 0x2c0
+  uint64_t watch_address;                       // the one that did, relative to watch_low
+  uint64_t pad[41];                             // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
   uint64_t rest[431];                           // 0x1280
-  // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a tick check borrows.
-  // Its place is directly before the fence: a tick check loads the register back from here or, at the limit,
+  // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a check borrows.
+  // Its place is directly before the fence: a check loads the register back from here or, at the limit,
   // from there.
   uint64_t spill_r11;
 };

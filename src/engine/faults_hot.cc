@@ -133,7 +133,7 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
         bs_cache.trap_address = cache + meta[2 * i + 1];
         auto* trap = reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address));
         bs_cache.trap_byte = *trap;
-        *trap = 0xcc;
+        *trap = kTrapByte;
         flags &= ~static_cast<greg_t>(kTrapFlag);
         return;
       }
@@ -206,6 +206,14 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
       // The target lies beyond the jump table: this site takes the wide way from now on.
       take_wide_way(uc, static_cast<uint32_t>(pc));
       return;
+    }
+    if (in_cache && signo == SIGSEGV && bs_cache.watch) {
+      const Check* check = check_at(static_cast<uint32_t>(pc));
+      if (check && check->reg & kStoreCheck) {
+        uc->uc_mcontext.gregs[kGregs[check->reg & 15]] = static_cast<greg_t>(ctx.spill_r11);
+        uc->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(widen_store_check(*check));
+        return;
+      }
     }
     if (in_cache) {
       copy_state(ctx, uc);

@@ -535,9 +535,9 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
       break;
     }
     uint8_t* at = b.e.p;
-    if (c.check) b.used |= named_registers(in, code);
+    if (c.check || c.watch) b.used |= named_registers(in, code);
     if (c.break_count && !transient) emit_question(b.e, pc);
-    if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc);
+    if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
     ended = emit_instruction(b, in, code, pc);
     meta[2 * count] = in.length;
     meta[2 * count + 1] = static_cast<uint8_t>(b.e.p - at);

@@ -1,17 +1,20 @@
 // Store checks: in front of every translated instruction that may write to memory, its address is looked up.
-// First its page, by 16 bits of its number, in a map of 64 KB; no flag is touched on this way, which is the
-// only one that most stores ever take (there are no branches on a register but this one that need none):
+// First its page, by 16 bits of its number, in a map of 64 KB. As with tick checks (translate_hot.cc) no flag
+// is touched and nothing branches: what gives the borrowed register its value back is a load that runs into
+// the fence where the map has a 1.
 //
-//   mov [watch_rcx], rcx; lea rcx, <operand>; rorx rcx, rcx, 12; movzx ecx, cx
-//   movzx ecx, byte [map + rcx]; jrcxz on; jmp stub; on: mov rcx, [watch_rcx]
+//   mov [spill], reg; lea reg, <operand>; rorx reg, reg, 12; movzx reg32, reg16
+//   movzx reg32, byte [map + reg]; mov reg, [spill + reg*8]
 //
-// Then, if that page (or one with the same 16 bits) holds watched bytes, the address is compared with the
-// hull of all of them. Inside: a hot exit looks at the ranges themselves, and only what may touch one of
-// them goes to the client (Stop::Watched), which executes that instruction alone and compares. Nothing is
-// protected and nothing traps, so it matters little how busy the rest of a watched page is.
+// The fault handler then makes the check at that place a jump to its stub (widen_store_check), for good: code
+// that has written to a watched page (or one with the same 16 bits) once will do so again. The stub compares
+// the address with the hull of all watched bytes. Inside: a hot exit looks at the ranges themselves, and only
+// what may touch one of them goes to the client (Stop::Watched), which executes that instruction alone and
+// compares. Nothing is protected, and nothing traps twice, so it matters little how busy the rest of a
+// watched page is.
 //
 //   mov [watch_rax], rax; lahf; seto al; mov [watch_flags], rax; mov rax, [watch_rax]
-//   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb stub
+//   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb exit
 //   mov rax, [watch_flags]; add al, 0x7f; sahf; mov rax, [watch_rax]
 //
 // What writes where cannot be told from the ModRM operand alone is told by the table in store_of(): unknown
@@ -180,7 +183,7 @@ unsigned operand_size(const Insn& in, Store store) {
   return in.rex & 8 ? 8 : in.opsize ? 2 : 4;
 }
 
-// lea reg, <the instruction's operand>; reg is rax or rcx
+// lea reg, <the instruction's operand>
 void emit_address(Emitter& e, int reg, const Insn& in, const uint8_t* code, Address pc) {
   if (in.disp_at) {
     int32_t disp;
@@ -197,8 +200,8 @@ void emit_address(Emitter& e, int reg, const Insn& in, const uint8_t* code, Addr
     extend = static_cast<uint8_t>(~code[in.opcode_at - 3] >> 5 & 3);
   }
   if (in.addrsize) e.u8(0x67);
-  e.u8(static_cast<uint8_t>(0x48 | extend)), e.u8(0x8d);
-  e.u8(static_cast<uint8_t>((in.modrm & 0xc7) | reg << 3));
+  e.u8(static_cast<uint8_t>(0x48 | (reg >> 3) << 2 | extend)), e.u8(0x8d);
+  e.u8(static_cast<uint8_t>((in.modrm & 0xc7) | (reg & 7) << 3));
   const unsigned mod = in.modrm >> 6;
   unsigned more = mod == 1 ? 1 : mod == 2 ? 4 : 0;
   if ((in.modrm & 7) == 4) {
@@ -270,29 +273,52 @@ void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store store, const 
   leave(exit, id);
 }
 
-// Goes on behind the check, or at `stub` if the operand's page is in the map.
-void emit_page_check(Emitter& e, uint32_t stub, Store store, const Insn& in, const uint8_t* code,
-                     Address pc) {
-  static constexpr uint8_t kPageNumber[] = {0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 12,  // rorx rcx, rcx, 12
-                                            0x0f, 0xb7, 0xc9};                 // movzx ecx, cx
-  e.store(RCX, BACKSTEP_FIELD(watch_rcx));
-  if (store == Store::Stack) {
-    e.u8(0x48), e.u8(0x8d), e.u8(0x4c), e.u8(0x24), e.u8(0xf8);  // lea rcx, [rsp-8]
-  } else if (store == Store::Rdi) {
-    e.u8(0x48), e.u8(0x89), e.u8(0xf9);  // mov rcx, rdi
+// A register for a check to borrow: one that is not needed nearby, as the load takes its time. (r12 would
+// need a SIB byte.)
+int idle_register(uint32_t used) {
+  static constexpr int kCandidates[] = {R11, R10, R9, R8, R15, R14, R13, RBX, RBP, RDI, RSI, RDX, RCX, RAX};
+  for (int candidate : kCandidates)
+    if (!(used >> candidate & 1)) return candidate;
+  return R11;
+}
+
+// Goes on behind the check, or runs into the fence if the operand's page is in the map. Returns the address
+// of the load that does.
+uint32_t emit_page_check(Emitter& e, int reg, Store store, const Insn& in, const uint8_t* code, Address pc) {
+  const int high = reg >> 3, low = reg & 7;
+  const auto both = static_cast<uint8_t>(low << 3 | low);
+  auto rex = [&](int bits) {  // of a 32-bit instruction
+    if (high) e.u8(static_cast<uint8_t>(0x40 | bits));
+  };
+  e.store(reg, BACKSTEP_FIELD(spill_r11));
+  if (store == Store::Operand && in.disp_at && !in.addrsize) {
+    int32_t disp;
+    __builtin_memcpy(&disp, code + in.disp_at, 4);
+    const Address page = (pc + in.length + static_cast<int64_t>(disp)) >> 12 & 0xffff;
+    rex(4), e.u8(0x0f), e.u8(0xb6), e.u8(static_cast<uint8_t>(0x04 | low << 3)), e.u8(0x25);
+    e.u32(static_cast<uint32_t>(layout::kWatchMap + page));  // movzx reg32, byte [map + page]
   } else {
-    emit_address(e, RCX, in, code, pc);
+    if (store == Store::Stack) {  // lea reg, [rsp-8]
+      e.u8(static_cast<uint8_t>(0x48 | high << 2)), e.u8(0x8d), e.u8(static_cast<uint8_t>(0x44 | low << 3));
+      e.u8(0x24), e.u8(0xf8);
+    } else if (store == Store::Rdi) {  // mov reg, rdi
+      e.u8(static_cast<uint8_t>(0x48 | high)), e.u8(0x89), e.u8(static_cast<uint8_t>(0xf8 | low));
+    } else {
+      emit_address(e, reg, in, code, pc);
+    }
+    e.u8(0xc4), e.u8(high ? 0x43 : 0xe3), e.u8(0xfb), e.u8(0xf0), e.u8(0xc0 | both), e.u8(12);  // rorx
+    rex(5), e.u8(0x0f), e.u8(0xb7), e.u8(0xc0 | both);  // movzx reg32, reg16
+    rex(5), e.u8(0x0f), e.u8(0xb6), e.u8(0x80 | both), e.u32(layout::kWatchMap);
   }
-  e.raw(kPageNumber);
-  e.u8(0x0f), e.u8(0xb6), e.u8(0x89), e.u32(layout::kWatchMap);  // movzx ecx, byte [map + rcx]
-  e.u8(0xe3), e.u8(kJumpSize);                                   // jrcxz on
-  e.jump(stub);
-  e.load(RCX, BACKSTEP_FIELD(watch_rcx));
+  const uint32_t site = e.address();
+  e.u8(high ? 0x4e : 0x48), e.u8(0x8b), e.u8(static_cast<uint8_t>(0x04 | low << 3));
+  e.u8(static_cast<uint8_t>(0xc5 | low << 3)), e.u32(BACKSTEP_FIELD(spill_r11));  // mov reg, [spill + reg*8]
+  return site;
 }
 
 }  // namespace
 
-void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
+void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc, uint32_t used) {
   Store store = store_of(in);
   if (store == Store::None) return;
   if (is_far(e, in, code, pc)) store = Store::Always;
@@ -312,14 +338,23 @@ void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address p
   }
   bs_cache.cold -= 160;
   Emitter stub{bs_cache.cold};
-  const uint32_t start = stub.address();
-  emit_page_check(e, start, store, in, code, pc);
+  const uint32_t start = e.address();
+  const int reg = idle_register(used);
+  const uint32_t site = emit_page_check(e, reg, store, in, code, pc);
+  kChecks[bs_cache.checks++] = {static_cast<Address>(stub.address()) << 32 | start, site,
+                                kStoreCheck | static_cast<uint32_t>(reg)};
   kExits[id].patch = e.address();
 
-  stub.load(RCX, BACKSTEP_FIELD(watch_rcx));
   Emitter exit{bs_cache.cold + 112};
   emit_hull_check(stub, exit, id, store, in, code, pc);
   stub.jump(e.address());
+}
+
+uint32_t widen_store_check(const Check& check) {
+  const auto start = static_cast<uint32_t>(check.target), stub = static_cast<uint32_t>(check.target >> 32);
+  Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(start))};
+  if (*e.p != kTrapByte) e.jump(stub);  // else: this time only
+  return stub;
 }
 
 void mark_watched(const DataRange* ranges, uint32_t count) {
