@@ -85,10 +85,8 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
   if (flags & CLONE_VM) {
     const std::string note =
-        "the program tried to start a process that shares its memory (clone with CLONE_VM, as LeakSanitizer "
-        "does: "
-        "ASAN_OPTIONS=detect_leaks=0 switches it off); this failed with "
-        "EAGAIN";
+        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
+        "EAGAIN. LeakSanitizer does that: ASAN_OPTIONS=detect_leaks=0 switches it off";
     if (!notes_.count(note)) say(note);
     note_once(note);
     log_call(row, nr, args, -EAGAIN, false);
