@@ -2,6 +2,7 @@
 // miss, a store to a watched page); the handler copies the guest's registers out of the signal frame into the
 // context and lets the kernel resume on the host stack, in bs_fault_resume. Handlers run with whatever FS
 // base was loaded, so they are hot-world code on an alternate stack.
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include <csignal>
@@ -148,6 +149,21 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
   flags |= kTrapFlag;
 }
 
+// A fault in our own code, which nobody expects, would come again and again. (Once may be a signal that the
+// guest has sent to itself, made to look like a fault.)
+void stop_if_it_repeats(int signo, uint64_t pc) {
+  static uint64_t last;
+  static unsigned count;
+  constexpr unsigned kMany = 10'000;
+  count = pc == last ? count + 1 : 0;
+  last = pc;
+  if (count < kMany) return;
+  static constexpr char kText[] = "backstep: internal error: a fault in Backstep itself\n";
+  hot::syscall6(SYS_write, 2, reinterpret_cast<long>(kText), sizeof kText - 1, 0, 0, 0);
+  const uint64_t none[4] = {};
+  hot::syscall6(SYS_rt_sigaction, signo, reinterpret_cast<long>(none), 0, 8, 0, 0);
+}
+
 }  // namespace
 }  // namespace backstep::engine
 
@@ -232,6 +248,7 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
       return;
     }
   }
+  if (synchronous && !ctx.in_guest) stop_if_it_repeats(signo, pc);
   switch (bs_hooks.signal_hot(signo, info, frame, in_cache && ctx.in_guest)) {
     case SignalVerdict::Later:
       break;

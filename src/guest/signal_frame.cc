@@ -26,6 +26,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/entry.h"
+
 namespace backstep::guest {
 namespace {
 
@@ -189,6 +191,14 @@ VectorState frame_state(const Context& ctx, uint64_t xcr0) {
   return v;
 }
 
+// Memory that the map says is there may lie behind the end of a mapped file.
+bool load(void* to, uint64_t addr, size_t size) {
+  return bs_guarded_copy(to, reinterpret_cast<const void*>(addr), size);
+}
+bool store(uint64_t addr, const void* from, size_t size) {
+  return bs_guarded_copy(reinterpret_cast<void*>(addr), from, size);
+}
+
 // What the frame's vector state means, as XRSTOR (or FXRSTOR, if the frame has no valid extended part) would
 // load it. False: the CPU would fault on it, or it cannot be read.
 bool read_frame_state(uint64_t addr, uint64_t xcr0, const MemoryCheck& readable, VectorState& v) {
@@ -196,8 +206,7 @@ bool read_frame_state(uint64_t addr, uint64_t xcr0, const MemoryCheck& readable,
   if (addr == 0) return true;
   VectorState in = {};
   if (addr % 16 || !readable(addr, kLegacySize)) return false;
-  const auto* frame = reinterpret_cast<const unsigned char*>(addr);
-  memcpy(&in, frame, kLegacySize);
+  if (!load(&in, addr, kLegacySize)) return false;
 
   const auto sw = in.software;
   bool extended = sw.magic1 == kMagic1 && sw.xstate_size >= kMinXsaveSize &&
@@ -205,14 +214,14 @@ bool read_frame_state(uint64_t addr, uint64_t xcr0, const MemoryCheck& readable,
   if (extended) {
     if (!readable(addr, sw.xstate_size + sizeof kMagic2)) return false;
     uint32_t magic2;
-    memcpy(&magic2, frame + sw.xstate_size, sizeof magic2);
+    if (!load(&magic2, addr + sw.xstate_size, sizeof magic2)) return false;
     extended = magic2 == kMagic2;
   }
 
   uint64_t wanted = kX87 | kSse, present = kX87 | kSse;
   if (extended) {
     if (addr % 64) return false;
-    memcpy(&in, frame, sw.xstate_size);
+    if (!load(&in, addr, sw.xstate_size)) return false;
     for (uint64_t word : in.header_reserved)
       if (word) return false;
     if (in.xcomp_bv || (in.xstate_bv & ~visible(xcr0))) return false;
@@ -298,9 +307,9 @@ bool push_signal_frame(Context& ctx, SignalState& state, const KernelSigaction& 
 
   // Without SA_SIGINFO the kernel leaves the bytes of siginfo as they were.
   size_t frame_size = action.flags & kSaSiginfo ? sizeof frame : offsetof(Frame, info);
-  memcpy(reinterpret_cast<void*>(frame_at), &frame, frame_size);
-  memcpy(reinterpret_cast<void*>(vector_at), &vector, vector_size);
-  memcpy(reinterpret_cast<void*>(vector_at + vector_size), &kMagic2, sizeof kMagic2);
+  if (!store(frame_at, &frame, frame_size) || !store(vector_at, &vector, vector_size) ||
+      !store(vector_at + vector_size, &kMagic2, sizeof kMagic2))
+    return false;
 
   ctx.gpr[RDI] = static_cast<uint64_t>(signo);
   ctx.gpr[RSI] = frame_at + offsetof(Frame, info);
@@ -324,7 +333,7 @@ bool pop_signal_frame(Context& ctx, SignalState& state, uint64_t xcr0, const Mem
   constexpr size_t kNeeded = offsetof(Frame, info);
   if (!readable(frame_at, kNeeded)) return false;
   Frame frame;
-  memcpy(&frame, reinterpret_cast<const void*>(frame_at), kNeeded);
+  if (!load(&frame, frame_at, kNeeded)) return false;
   // A far jump to 32-bit code by way of a frame: possible on Linux, not here.
   if ((frame.registers.cs | 3) != kUserCs) return false;
   VectorState vector;

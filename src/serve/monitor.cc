@@ -386,7 +386,7 @@ Monitor::Answer Monitor::run(const std::string& line) {
     if (command == "stored") {
       const auto& stored = timeline_.stored();
       return {fmt::format("{} checkpoints in the recording, {} bytes; in this session {} made, {} used; the "
-                          "last search backwards "
+                          "last movement "
                           "replayed {} windows and passed over {}\n",
                           stored.list().size(), stored.bytes(), stored.made(), stored.used(),
                           timeline_.searched().replayed, timeline_.searched().quiet),

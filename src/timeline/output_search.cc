@@ -53,27 +53,44 @@ class Stream {
   std::vector<Part> parts_;
 };
 
+std::optional<Write> output_of(const Moment& m, std::span<const uint8_t> bytes) {
+  if (m.kind != recording::EventKind::Syscall || !(m.flags & (recording::kToStdout | recording::kToStderr)))
+    return std::nullopt;
+  recording::Event e;
+  Tick tick = 0;
+  recording::decode_event(bytes, tick, e);
+  if (e.result <= 0) return std::nullopt;
+  Write w{m, !(m.flags & recording::kToStdout), static_cast<uint64_t>(e.result), ""};
+  for (const recording::Piece& piece : e.pieces)
+    if (piece.kind == recording::PieceKind::Text)
+      w.known.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+  if (w.known.size() > w.length) w.known.resize(w.length);
+  return w;
+}
+
 std::vector<Write> writes_of(const LogIndex& log, uint64_t from) {
   std::vector<Write> writes;
   log.each(from, [&](const Moment& m, std::span<const uint8_t> bytes) {
-    if (m.kind != recording::EventKind::Syscall || !(m.flags & (recording::kToStdout | recording::kToStderr)))
-      return true;
-    recording::Event e;
-    Tick tick = 0;
-    recording::decode_event(bytes, tick, e);
-    if (e.result <= 0) return true;
-    Write w{m, !(m.flags & recording::kToStdout), static_cast<uint64_t>(e.result), ""};
-    for (const recording::Piece& piece : e.pieces)
-      if (piece.kind == recording::PieceKind::Text)
-        w.known.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-    if (w.known.size() > w.length) w.known.resize(w.length);
-    writes.push_back(std::move(w));
+    if (auto write = output_of(m, bytes)) writes.push_back(std::move(*write));
     return true;
   });
   return writes;
 }
 
 }  // namespace
+
+std::optional<std::string> Timeline::output_between(const Position& from, const Position& to) const {
+  std::string text;
+  bool known = true;
+  log_.each(from.event, [&](const Moment& m, std::span<const uint8_t> bytes) {
+    if (m.event >= to.event) return false;
+    auto write = output_of(m, bytes);
+    if (write && (known = write->known.size() == write->length)) text += write->known;
+    return known;
+  });
+  if (!known) return std::nullopt;
+  return text;
+}
 
 std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t from) {
   attention.stop_asked = false;

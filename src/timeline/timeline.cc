@@ -283,6 +283,45 @@ Arrival Timeline::end_arrival() {
   return a;
 }
 
+// What happens in windows where nothing can match, by what is known of the pages that they write to and
+// execute, is not replayed: the present moves to the last checkpoint behind such a stretch. Their output, as
+// far as the log has it, is shown all the same.
+bool Timeline::pass_quiet(const Position& target, const Stops& stops) {
+  Position at = now_;
+  auto last = checkpoints_.end();
+  std::string output;
+  size_t windows = 0;
+  for (auto it = checkpoints_.begin(); it != checkpoints_.end() && it->at <= target; ++it) {
+    if (it->at <= now_) continue;
+    const bool empty = stops.breaks.empty() && stops.watches.empty();
+    if (!empty && !stored_.quiet(at, it->at, stops)) break;
+    auto text = output_between(at, it->at);
+    if (!text) break;
+    output += *text;
+    windows++;
+    at = it->at;
+    last = it;
+  }
+  if (last == checkpoints_.end()) return false;
+  const double way = static_cast<double>(at.tick - now_.tick) / ticks_per_second_;
+  if (seconds_from(*last, at) >= way) return false;
+  searched_.quiet += windows;
+  const Position wanted = at;
+  current_ = worker_at(wanted, at);
+  if (at < wanted) {
+    const Halt halt = run_to(current_, at, wanted);
+    if (halt.why != Halt::AtPoint) {
+      arrive(halt);
+      return true;
+    }
+  }
+  Halt halt;
+  halt.at = wanted;
+  arrive(halt);
+  if (attention.output && !output.empty()) attention.output(output);
+  return true;
+}
+
 Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
@@ -307,7 +346,23 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
+  searched_ = {};
+  Position next_try;  // what is known of windows is asked once for each
   for (;;) {
+    if (now_ >= next_try && pass_quiet(target.position(), stops)) {
+      if (attention.stop_asked) {
+        arrival.why = Arrival::Interrupted;
+        return arrival;
+      }
+      current_.install(stops);
+      count_written(current_, now_, target.tick);
+      until.fresh = true;
+    }
+    if (now_ >= next_try) {
+      auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                               [&](const Checkpoint& c) { return c.at > now_; });
+      next_try = next == checkpoints_.end() ? target.position() : next->at;
+    }
     until.tick = now_.tick + slice_;
     const Tick from = now_.tick;
     const auto start = Clock::now();

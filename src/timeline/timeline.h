@@ -99,7 +99,7 @@ class Timeline {
   size_t automatic_checkpoints() const;
   // Those in the recording.
   const StoredCheckpoints& stored() const { return stored_; }
-  // Of the last search backwards: windows that were replayed, and that were known to hold no match.
+  // Of the last movement: windows that were replayed, and that were known to hold no match.
   struct Searched {
     size_t replayed = 0, quiet = 0;
   };
@@ -127,6 +127,10 @@ class Timeline {
   Halt run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
   Worker worker_at(const Position& wanted, Position& at);
+  // Moves the present forward over windows in which nothing can match. False: there are none here.
+  bool pass_quiet(const Position& target, const Stops& stops);
+  // What was written to stdout and stderr; nullopt: the log does not have all of it.
+  std::optional<std::string> output_between(const Position& from, const Position& to) const;
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
   double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
   void store(Worker& worker, const Position& at, bool at_end);

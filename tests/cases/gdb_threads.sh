@@ -31,7 +31,8 @@ C
 recorded team 0
 in_gdb team 'break work' 'continue' 'continue' 'continue' 'info threads' 'thread apply all -q backtrace' 'delete' \
   'watch slots[2]' 'continue' 'next' 'next' 'print id' 'reverse-next' 'reverse-continue' 'print id'
-printed '\* 4 +Thread'
+printed '\* [234] +Thread'
+printed '^[* ] +4 +Thread'
 times 4 'in (__GI_+)?(start_thread|main|__libc_start_main\w*|__libc_start_call_main) .*(pthread_create|team)\.c'
 printed '^\$1 = 2$'
 printed '^\$2 = 2$'

@@ -179,6 +179,24 @@ def last_hits(s, count, *addresses):
     print("#", s.monitor("stored").strip())
 
 
+def next_hits(s, words, *addresses):
+    """From the start to the end: over the hits of breakpoints at all addresses but the last `words`, which are
+    watched; with what the program writes on the way."""
+    s.goto("start")
+    for i, address in enumerate(addresses):
+        assert s.ask(("Z0,%x,1" if i < len(addresses) - words else "Z2,%x,8") % address) == "OK"
+    quiet = 0
+    for _ in range(200):
+        s.output = ""
+        reply = s.ask("vCont;c")
+        output = s.output
+        quiet += int(s.monitor("stored").split()[-1])
+        print(s.when(), reply.split("thread")[0], s.monitor("checksum").strip(), repr(output))
+        if "replaylog" in reply or reply[0] != "T":
+            break
+    print("# windows passed over", quiet)
+
+
 def breaks(s, address, limit):
     """A breakpoint's hits backwards are its hits forwards, in reverse order."""
     s.goto("start")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looking for the last write or the last hit passes over windows in which the page was not written to, and finds the same as looking
+# Looking for the last write or the next or last hit passes over windows in which the page was not written to, and finds the same as looking
 # everywhere: stores, stores that are undone, system calls, signal frames, memory that is given back or moved.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
@@ -54,6 +54,8 @@ int main(void) {
     mprotect(&area[2], 4096, PROT_READ | PROT_WRITE);
     raise(SIGUSR1);
     compute();
+    if (round == 1) { char line[3000]; memset(line, 'x', sizeof line), line[2999] = '\n'; write(1, line, sizeof line); }
+    compute(), dprintf(2, "error %d\n", round), compute(), puts("line"), fflush(stdout);
     munmap(again, 4096);
     compute();
     work = seldom(work);
@@ -79,11 +81,24 @@ search() {
   rsp last_writes 6 "${data[@]}" >"$name.writes"
   rsp last_hits 10 "${code[@]}" >"$name.hits"
   stop_server
+  # Another session, which has no checkpoints but those of the recording.
+  serve pages "$@"
+  rsp next_hits 0 >"$name.end"
+  stop_server
+  serve pages "$@"
+  rsp next_hits 6 "${code[@]}" "${data[@]:0:6}" >"$name.next"
+  stop_server
 }
 search slow --checkpoints 0
 search quick
 same <(grep '^0x' slow.writes) <(grep '^0x' quick.writes) "another last write where windows were passed over"
 same <(grep '^@' slow.hits) <(grep '^@' quick.hits) "other hits of breakpoints where windows were passed over"
+same <(grep '^@' slow.end) <(grep '^@' quick.end) "another end, or other output, where windows were passed over"
+same <(grep '^@' slow.next) <(grep '^@' quick.next) "other stops forwards where windows were passed over"
+grep -q "xxx.*error 1.*line" quick.end || fail "not all of the output: $(cat quick.end)"
+[ "$(grep -c '^@.*swbreak' slow.next)" = 4 ] || fail "there are four hits forwards: $(cat slow.next)"
+[ "$(grep -c '^@.*watch' slow.next)" -ge 10 ] || fail "too few changes forwards: $(cat slow.next)"
+grep -q 'passed over [1-9]' quick.end || fail "nothing was passed over on the way to the end: $(cat quick.end)"
 [ "$(grep -c '^0x.* @.*last change' slow.writes)" -ge 20 ] || fail "too few changes: $(cat slow.writes)"
 [ "$(grep -c '^@.*swbreak' slow.hits)" = 4 ] || fail "there are four hits: $(cat slow.hits)"
 grep -q 'passed over 0$' slow.writes || fail "windows were passed over without checkpoints"
@@ -96,6 +111,7 @@ api = ctypes.create_string_buffer(struct.pack("QQQ", 0xAA, 1 << 15, 0))
 raise SystemExit(0 if fd >= 0 and libc.ioctl(fd, ctypes.c_ulong(0xC018AA3F), api) == 0 else 1)'; }
 if can_tell; then
   grep -q 'passed over [1-9]' quick.writes || fail "no window was passed over: $(tail -n 2 quick.writes)"
+  grep -q 'passed over [1-9]' quick.next || fail "no window was passed over forwards: $(tail -n 2 quick.next)"
   grep -q 'passed over [1-9]' quick.hits || fail "no window was passed over: $(tail -n 2 quick.hits)"
 fi
 ok
