@@ -37,10 +37,19 @@ if __name__ == "__main__":
         p.join()
 PY
 OUTPUT=same TREE_OPTIONS=--incomplete record_tree pool "$PYTHON" "$T/pool.py"
-OUTPUT=same record_tree node node -e '
+cat >child.js <<'JS'
+process.on("message", m => { process.send(m + 1); process.disconnect(); });
+JS
+cat >parent.js <<'JS'
 const cp = require("child_process");
 console.log(cp.execSync("echo sync").toString().trim());
-cp.exec("echo async; exit 3", (e, out) => { console.log(out.trim(), e.code);
-  const c = cp.fork("-e", [], { execArgv: ["-e", "process.on(\"message\", m => { process.send(m + 1); process.disconnect(); })"] });
-  c.on("message", m => console.log("forked", m)); c.send(41); });'
+cp.exec("echo async; exit 3", (e, out) => {
+  console.log(out.trim(), e.code);
+  const c = cp.fork(process.argv[2]);
+  c.on("message", m => console.log("forked", m));
+  c.send(41);
+});
+JS
+OUTPUT=same record_tree node node "$T/parent.js" "$T/child.js"
+grep -qx 'forked 42' node.out || fail "node's child does not answer"
 ok
