@@ -1,8 +1,8 @@
 // Two ways, both without a fault of ours and without rights:
 //
-//   soft-dirty bits      cleared through /proc/self/clear_refs; Linux since 3.11, if configured (Debian's is)
 //   write protection     by userfaultfd in its asynchronous mode, in which the kernel itself takes a page's
 //                        protection off at the first write; Linux since 6.7
+//   soft-dirty bits      cleared through /proc/self/clear_refs; Linux since 3.11, if configured (Debian's is)
 //
 // Comparing a page's contents at two moments would not do: who watches a variable wants to know that it was
 // changed and changed back. Comparing page frames with a forked checkpoint's would need root.
@@ -87,10 +87,10 @@ void simplify(std::vector<recording::AddressRange>& ranges) {
 
 void WrittenPages::find_way() {
   way_ = Way::None;
-  if (soft_dirty_works()) {
-    way_ = Way::SoftDirty;
-  } else if ((userfault_ = open_userfault())) {
+  if ((userfault_ = open_userfault())) {
     way_ = Way::Userfault;
+  } else if (soft_dirty_works()) {
+    way_ = Way::SoftDirty;
   }
 }
 
