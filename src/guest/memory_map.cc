@@ -93,7 +93,8 @@ void MemoryMap::merge(uint64_t start, uint64_t end) {
 void MemoryMap::add(Region r) {
   version_++;
   if (r.start >= r.end) return;
-  remove(r.start, r.end);
+  if (listener_) listener_->on_add(r);
+  cut(r.start, r.end);
   if (r.prot & PROT_WRITE) r.content = {};
   uint64_t start = r.start, end = r.end;
   regions_.emplace(start, std::move(r));
@@ -103,6 +104,11 @@ void MemoryMap::add(Region r) {
 void MemoryMap::remove(uint64_t start, uint64_t end) {
   version_++;
   if (start >= end) return;
+  if (listener_) listener_->on_remove(start, end);
+  cut(start, end);
+}
+
+void MemoryMap::cut(uint64_t start, uint64_t end) {
   split(start);
   split(end);
   regions_.erase(regions_.lower_bound(start), regions_.lower_bound(end));
@@ -112,6 +118,7 @@ bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
   version_++;
   if (!is_mapped(start, end)) return false;
   if (start >= end) return true;
+  if (listener_) listener_->on_protect(start, end, prot);
   split(start);
   split(end);
   for (auto it = regions_.lower_bound(start); it != regions_.end() && it->first < end; ++it) {

@@ -34,6 +34,15 @@ inline constexpr uint64_t kLowestHint = 0x10000;
 // Below the end of the initial stack, find_free gives out nothing.
 inline constexpr uint64_t kStackReserve = 1ull << 30;
 
+// Hears of every change, in terms of the calls below: a map that makes the same ones is the same.
+class MapListener {
+ public:
+  virtual ~MapListener() = default;
+  virtual void on_add(const Region& r) = 0;
+  virtual void on_remove(uint64_t start, uint64_t end) = 0;
+  virtual void on_protect(uint64_t start, uint64_t end, int prot) = 0;
+};
+
 class MemoryMap {
  public:
   // Adds [r.start, r.end), replacing whatever was there. Adjacent equal regions are merged as the kernel
@@ -66,11 +75,14 @@ class MemoryMap {
   // Grows with every change, for those who keep something that follows from the map.
   uint64_t version() const { return version_; }
 
+  void set_listener(MapListener* listener) { listener_ = listener; }
+
   uint64_t brk_start = 0, brk = 0;  // brk is the exact value, its pages are a "[heap]" region
 
  private:
   using Regions = std::map<uint64_t, Region>;
   Regions::const_iterator at_or_after(uint64_t addr) const;  // first with end > addr
+  void cut(uint64_t start, uint64_t end);                    // takes out what is there
   void split(uint64_t addr);                                 // makes addr a boundary if it is inside a region
   void merge(uint64_t start, uint64_t end);                  // joins equal neighbours, borders included
   std::optional<uint64_t> lowest_gap(uint64_t size, uint64_t low, uint64_t high) const;
@@ -78,6 +90,7 @@ class MemoryMap {
 
   Regions regions_;  // by start; never overlapping, never empty
   uint64_t version_ = 0;
+  MapListener* listener_ = nullptr;
 };
 
 }  // namespace backstep::guest

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "guest/buffers.h"
 #include "record/record_hot.h"
@@ -19,6 +20,13 @@ inline void set_kind(uint64_t fd, uint8_t kind) {
 }
 inline uint8_t kind_of(uint64_t fd) {
   return fd < kTrackedFds ? bs_record.fd_kind[fd] : 0;
+}
+
+// As in /proc/PID/cmdline and environ.
+inline std::string joined(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) text += item + '\0';
+  return text;
 }
 
 // A string in guest memory; nullopt: it is not there.

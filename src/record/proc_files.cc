@@ -1,22 +1,21 @@
-// Files of /proc/self that would show our machinery: the kernel's text, with what is ours taken out or
+// Files of /proc/PID that would show our machinery: the kernel's text, with what is ours taken out or
 // replaced by what the guest should see.
 #include "record/proc_files.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
-#include <ctime>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <vector>
-
-#include "base/error.h"
-#include "recording/log_reader.h"
 
 namespace backstep::recorder {
 
@@ -24,87 +23,82 @@ using namespace guest;
 
 namespace {
 
-// The kernel's text; for a thread other than the first, which is the kernel's too, that of its own folder.
-std::string kernel_text(const ProcFile& file) {
-  std::ifstream in(file.tid ? fmt::format("/proc/self/task/{}/{}", file.tid, file.name)
-                            : "/proc/self/" + file.name);
+constexpr uint64_t kPage = layout::kPage;
+
+std::string kernel_text(const ProcFile& file, const Shown& process) {
+  std::ifstream in(kernels_path(file, process));
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
-struct Signals {
-  uint64_t ignored = 0, caught = 0;
-};
-Signals dispositions(const Process& process) {
-  Signals s;
-  for (int signo = 1; signo <= kSignals; signo++) {
-    if (process.actions[signo].handler == 1) s.ignored |= 1ull << (signo - 1);
-    if (process.actions[signo].handler > 1) s.caught |= 1ull << (signo - 1);
-  }
-  return s;
-}
-
 struct Sizes {  // bytes
-  uint64_t all = 0, data = 0, stack = 0, code = 0;
+  uint64_t all = 0, data = 0, stack = 0, code = 0, libraries = 0;
 };
-Sizes sizes(const Process& process) {
+Sizes sizes(const Shown& process) {
   Sizes s;
-  process.map.for_each([&](const Region& r) {
+  process.map->for_each([&](const Region& r) {
     const uint64_t n = r.end - r.start;
     const bool stack = r.name == "[stack]";
     s.all += stack ? std::min<uint64_t>(n, 132 << 10) : n;  // natively it grows as it is used
     if (stack) s.stack = std::min<uint64_t>(n, 132 << 10);
-    if (r.prot & PROT_EXEC) s.code += n;
+    if (r.prot & PROT_EXEC) (r.name == process.exe ? s.code : s.libraries) += n;
     if (!stack && (r.prot & PROT_WRITE) && !(r.flags & MAP_SHARED)) s.data += n;
   });
   return s;
 }
 
-// Files of the process are about its first thread, if that is still there.
-const Thread& thread_of(const ProcFile& file, const Process& process) {
-  for (const auto& [name, thread] : process.threads())
-    if (file.tid ? thread->tid == file.tid : name == 1) return *thread;
-  return process.current();
+Shown::Thread thread_of(const ProcFile& file, const Shown& process) {
+  const Shown::Thread* thread = process.thread(file.tid);
+  return thread ? *thread : Shown::Thread{};
 }
 
-uint64_t mask_of(const Thread& thread, const Process& process) {
-  return &thread == &process.current() ? process.signals.mask : thread.signals.mask;
+// How large the kernel's table of descriptors would be without ours, which have high numbers.
+uint64_t descriptor_slots(const Shown& process) {
+  constexpr uint64_t kFirst = 64, kStep = 128;
+  uint64_t last = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(process.folder + "/fd", ignored)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (std::find(process.our_fds.begin(), process.our_fds.end(), fd) == process.our_fds.end())
+      last = std::max(last, static_cast<uint64_t>(fd));
+  }
+  return last < kFirst ? kFirst : std::bit_ceil(last / kStep + 1) * kStep;
 }
 
-std::string status(const ProcFile& file, const Process& process) {
-  const Thread& thread = thread_of(file, process);
-  const Signals signals = dispositions(process);
+std::string status(const ProcFile& file, const Shown& process) {
+  const Shown::Thread thread = thread_of(file, process);
   const Sizes size = sizes(process);
-  std::istringstream lines(kernel_text(file));
+  std::istringstream lines(kernel_text(file, process));
   std::string text, line;
   auto kilobytes = [](const char* name, uint64_t bytes) {
     return fmt::format("{}:\t{:8} kB", name, bytes >> 10);
   };
   while (std::getline(lines, line)) {
     const std::string name = line.substr(0, line.find(':'));
+    if (name == "FDSize") line = fmt::format("FDSize:\t{}", descriptor_slots(process));
     if (name == "VmPeak" || name == "VmSize") line = kilobytes(name.c_str(), size.all);
     if (name == "VmData") line = kilobytes("VmData", size.data);
     if (name == "VmStk") line = kilobytes("VmStk", size.stack);
     if (name == "VmExe") line = kilobytes("VmExe", size.code);
-    if (name == "VmLib") line = kilobytes("VmLib", 0);
-    if (name == "Threads") line = fmt::format("Threads:\t{}", process.threads().size());
-    if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", mask_of(thread, process));
-    if (name == "SigIgn") line = fmt::format("SigIgn:\t{:016x}", signals.ignored);
-    if (name == "SigCgt") line = fmt::format("SigCgt:\t{:016x}", signals.caught);
+    if (name == "VmLib") line = kilobytes("VmLib", size.libraries);
+    if (name == "Threads") line = fmt::format("Threads:\t{}", process.threads.size());
+    if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", thread.blocked);
+    if (name == "SigIgn") line = fmt::format("SigIgn:\t{:016x}", process.ignored);
+    if (name == "SigCgt") line = fmt::format("SigCgt:\t{:016x}", process.caught);
     // A container's own filters, which are there anyway, count too.
-    const size_t filters = count(thread.filters);
-    if (name == "Seccomp" && filters) line = "Seccomp:\t2";
+    if (name == "Seccomp" && thread.filters) line = "Seccomp:\t2";
     if (name == "Seccomp_filters")
-      line = fmt::format("Seccomp_filters:\t{}", filters + std::strtoul(line.c_str() + 16, nullptr, 10));
+      line =
+          fmt::format("Seccomp_filters:\t{}", thread.filters + std::strtoul(line.c_str() + 16, nullptr, 10));
     text += line + "\n";
   }
   return text;
 }
 
 // proc(5): fields are counted from 1; the second is the command in parentheses.
-std::string stat(const ProcFile& file, const Process& process) {
-  std::string line = kernel_text(file);
+std::string stat(const ProcFile& file, const Shown& process) {
+  std::string line = kernel_text(file, process);
   const size_t close = line.rfind(')');
   if (close == std::string::npos) return line;
   std::istringstream rest(line.substr(close + 1));
@@ -113,52 +107,98 @@ std::string stat(const ProcFile& file, const Process& process) {
   auto set = [&](size_t number, uint64_t value) {
     if (number >= 3 && number - 3 < fields.size()) fields[number - 3] = std::to_string(value);
   };
-  const Signals signals = dispositions(process);
-  set(20, process.threads().size());
+  set(20, process.threads.size());
   set(23, sizes(process).all);
-  for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47})
+  for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47, 48, 49, 50, 51})
     set(address, 0);  // as without the right to see them
-  set(32, mask_of(thread_of(file, process), process) & 0x7fff'ffff);
-  set(33, signals.ignored & 0x7fff'ffff);
-  set(34, signals.caught & 0x7fff'ffff);
+  set(32, thread_of(file, process).blocked & 0x7fff'ffff);
+  set(33, process.ignored & 0x7fff'ffff);
+  set(34, process.caught & 0x7fff'ffff);
   std::string text = line.substr(0, close + 1);
   for (const std::string& field : fields) text += " " + field;
   return text + "\n";
 }
 
-std::string statm(const ProcFile& file, const Process& process) {
+std::string statm(const ProcFile& file, const Shown& process) {
   const Sizes size = sizes(process);
-  std::istringstream numbers(kernel_text(file));
+  std::istringstream numbers(kernel_text(file, process));
   uint64_t all = 0, resident = 0, shared = 0;
   numbers >> all >> resident >> shared;
-  constexpr uint64_t kPage = layout::kPage;
   resident = std::min(resident, size.all / kPage);
   return fmt::format("{} {} {} {} 0 {} 0\n", size.all / kPage, resident, std::min(shared, resident),
                      size.code / kPage, (size.data + size.stack) / kPage);
 }
 
-// The kernel's entries for what is the guest's, with the guest's own rights and names.
-std::string smaps(const ProcFile& file, const Process& process) {
-  std::istringstream lines(kernel_text(file));
-  std::string text, line;
-  bool shown = false;
-  while (std::getline(lines, line)) {
-    uint64_t start = 0, end = 0;
-    if (sscanf(line.c_str(), "%lx-%lx ", &start, &end) == 2 && line.find('-') < 17) {
-      const Region* r = process.map.find(start);
-      shown = r != nullptr;
-      if (!shown) continue;
-      MemoryMap one;
-      Region part = *r;
-      part.offset += start - r->start;
-      part.start = start;
-      part.end = std::min(end, r->end);
-      one.add(part);
-      text += one.proc_maps();
-    } else if (shown) {
-      text += line + "\n";
-    }
+// One mapping of the guest's in smaps. The kernel's mappings are others: it joins code and constants, which
+// are both only readable for us, and has parts of one apart. Sizes in memory are added up, or divided.
+struct MappedSizes {
+  std::vector<std::pair<std::string, uint64_t>> lines;  // name and kB
+  std::string flags;
+
+  void add(const std::string& name, uint64_t kb) {
+    auto it = std::find_if(lines.begin(), lines.end(), [&](auto& line) { return line.first == name; });
+    if (it == lines.end()) it = lines.insert(lines.end(), {name, 0});
+    const bool sum =
+        name != "KernelPageSize" && name != "MMUPageSize" && name != "THPeligible" && name != "ProtectionKey";
+    it->second = sum ? it->second + kb : kb;
   }
+};
+
+// The kernel's flags, with the rights that the guest has.
+std::string region_flags(const std::string& kernels, const Region& r) {
+  std::string text = "VmFlags:";
+  if (r.prot & PROT_READ) text += " rd";
+  if (r.prot & PROT_WRITE) text += " wr";
+  if (r.prot & PROT_EXEC) text += " ex";
+  std::istringstream words(kernels);
+  for (std::string word; words >> word;)
+    if (word != "rd" && word != "wr" && word != "ex") text += " " + word;
+  return text + " \n";
+}
+
+std::string smaps(const ProcFile& file, const Shown& process) {
+  std::map<uint64_t, MappedSizes> shown;  // by the region's start
+  std::istringstream lines(kernel_text(file, process));
+  uint64_t start = 0, end = 0;
+  auto each_part = [&](auto&& f) {
+    for (const Region* r = process.map->next(start); r && r->start < end; r = process.map->next(r->end))
+      f(*r, std::min(end, r->end) - std::max(start, r->start));
+  };
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    // Not into `start` at once: "Anonymous" begins with a digit.
+    if (uint64_t from, to; sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      start = from;
+      end = to;
+      continue;
+    }
+    if (end <= start || colon == std::string::npos) continue;
+    const std::string name = line.substr(0, colon), rest = line.substr(colon + 1);
+    const uint64_t value = std::strtoull(rest.c_str(), nullptr, 10);
+    const bool size = rest.ends_with(" kB") && !name.ends_with("PageSize") && name != "Size";
+    each_part([&](const Region& r, uint64_t part) {
+      MappedSizes& sizes = shown[r.start];
+      if (name == "VmFlags")
+        sizes.flags = region_flags(rest, r);
+      else if (name == "Size")
+        sizes.add(name, part >> 10);
+      else
+        sizes.add(name,
+                  size && part != end - start ? value * (part / kPage) / ((end - start) / kPage) : value);
+    });
+  }
+  std::string text;
+  process.map->for_each([&](const Region& r) {
+    MemoryMap one;
+    one.add(r);
+    text += one.proc_maps();
+    const MappedSizes& sizes = shown[r.start];
+    for (const auto& [name, value] : sizes.lines) {
+      const bool bare = name == "THPeligible" || name == "ProtectionKey";
+      text += fmt::format("{:<15} {:8}{}\n", name + ":", value, bare ? "" : " kB");
+    }
+    text += sizes.flags;
+  });
   return text;
 }
 
@@ -189,8 +229,10 @@ std::optional<int> take_number(std::string_view& path) {
 
 }  // namespace
 
-std::optional<ProcFile> own_proc_file(const std::string& path, const Process& process) {
-  std::string_view rest = path;
+std::optional<ProcFile> parse_proc_path(const std::string& path, int self) {
+  if (!path.starts_with("/proc")) return std::nullopt;
+  const std::string plain = std::filesystem::path(path).lexically_normal();
+  std::string_view rest = plain;
   auto strip = [&](std::string_view prefix) {
     if (!rest.starts_with(prefix) || (rest.size() > prefix.size() && rest[prefix.size()] != '/'))
       return false;
@@ -201,17 +243,19 @@ std::optional<ProcFile> own_proc_file(const std::string& path, const Process& pr
   ProcFile file;
   if (!strip("/proc")) return std::nullopt;
   if (strip("thread-self")) {
-    file.tid = process.current().name == 1 ? 0 : process.current().tid;
-  } else if (!strip("self")) {
-    auto pid = take_number(rest);
-    if (pid != getpid()) return std::nullopt;
+    file.pid = getpid();
+    file.tid = self;
+  } else if (strip("self")) {
+    file.pid = getpid();
+  } else if (auto pid = take_number(rest)) {
+    file.pid = *pid;
+  } else {
+    return std::nullopt;
   }
   if (std::string_view before = rest; strip("task") && !rest.empty()) {
     auto tid = take_number(rest);
-    auto has = [&](const auto& t) { return t.second->tid == tid; };
-    auto found = std::find_if(process.threads().begin(), process.threads().end(), has);
-    if (found == process.threads().end()) return std::nullopt;
-    file.tid = found->first == 1 ? 0 : *tid;
+    if (!tid) return std::nullopt;
+    file.tid = *tid;
   } else {
     rest = before;
   }
@@ -220,93 +264,52 @@ std::optional<ProcFile> own_proc_file(const std::string& path, const Process& pr
   return file;
 }
 
-bool is_recorded(int pid) {
-  struct stat ours {
-  }, other{};
-  return ::stat("/proc/self/exe", &ours) == 0 &&
-         ::stat(fmt::format("/proc/{}/exe", pid).c_str(), &other) == 0 && ours.st_dev == other.st_dev &&
-         ours.st_ino == other.st_ino;
+bool is_text(const ProcFile& file) {
+  constexpr std::string_view kNames[] = {"auxv",  "cmdline", "environ", "maps",
+                                         "smaps", "stat",    "statm",   "status"};
+  return std::find(std::begin(kNames), std::end(kNames), file.name) != std::end(kNames);
 }
 
-std::optional<ProcFile> other_proc_file(const std::string& path) {
-  constexpr std::string_view kProc = "/proc/";
-  std::string_view rest = path;
-  if (!rest.starts_with(kProc)) return std::nullopt;
-  rest.remove_prefix(kProc.size());
-  auto pid = take_number(rest);
-  if (!pid || *pid == getpid() || (rest != "exe" && rest != "environ") || !is_recorded(*pid))
-    return std::nullopt;
-  return ProcFile{std::string(rest), *pid};
+bool may_show_us(const ProcFile& file) {
+  constexpr std::string_view kOthers[] = {"", "exe", "fd", "fdinfo", "mem", "task"};
+  return file.tid || file.name.starts_with("fd/") || file.name.starts_with("fdinfo/") || is_text(file) ||
+         std::find(std::begin(kOthers), std::end(kOthers), file.name) != std::end(kOthers);
 }
 
-namespace {
-
-uint64_t parent_of(uint64_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(in, line);
-  const size_t close = line.rfind(')');
-  if (close == std::string::npos || close + 4 >= line.size()) return 0;
-  return std::strtoull(line.c_str() + close + 4, nullptr, 10);
+std::string kernels_path(const ProcFile& file, const Shown& process) {
+  return file.tid ? fmt::format("{}/task/{}/{}", process.folder, file.tid, file.name)
+                  : process.folder + "/" + file.name;
 }
 
-}  // namespace
-
-namespace {
-
-using recording::Birth;
-using recording::EndKind;
-
-// Has a forked child become another program? Most do at once, so only the beginnings of long logs are looked
-// at.
-bool became_another(const std::string& path) {
-  constexpr uint64_t kMost = 10'000;
-  recording::LogReader log(path);
-  recording::Event event;
-  while (log.next(event) && event.number < kMost)
-    if (event.kind == recording::EventKind::End) return event.end == EndKind::Exec;
-  return false;
-}
-
-// nullopt: there is nothing to read yet.
-std::optional<recording::Manifest> current_manifest(const recording::Recording& recording, uint64_t pid) {
-  try {
-    auto numbers = recording.processes();
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-      recording::FileHeader header = recording::LogFile(recording.log_path(*number)).header();
-      if (header.pid != pid) continue;
-      const bool forked = static_cast<Birth>(header.birth) == Birth::Fork;
-      if (forked && became_another(recording.log_path(*number))) return std::nullopt;
-      // A forked child has none of its own before it ends. It is the same program as its parent.
-      while (static_cast<Birth>(header.birth) == Birth::Fork && header.parent < header.process)
-        header = recording::LogFile(recording.log_path(header.parent)).header();
-      auto manifest = recording::Manifest::load(recording.manifest_path(header.process));
-      if (!forked && manifest.end && manifest.end->kind == EndKind::Exec) return std::nullopt;
-      return manifest;
-    }
-  } catch (const Error&) {
-    // Being written at the moment.
+SignalSets signal_sets(const Process& process) {
+  SignalSets sets;
+  for (int signo = 1; signo <= kSignals; signo++) {
+    if (process.actions[signo].handler == 1) sets.ignored |= 1ull << (signo - 1);
+    if (process.actions[signo].handler > 1) sets.caught |= 1ull << (signo - 1);
   }
-  return std::nullopt;
+  return sets;
 }
 
-}  // namespace
-
-// Processes that were started a moment ago are waited for. One that has no log then is a child of vfork, and
-// so the same program as its parent.
-std::optional<recording::Manifest> manifest_of(const recording::Recording& recording, uint64_t pid) {
-  constexpr int kTries = 300;
-  const timespec pause{0, 1'000'000};
-  for (int i = 0; i < kTries; i++) {
-    if (auto manifest = current_manifest(recording, pid)) return manifest;
-    if (!is_recorded(static_cast<int>(pid))) return std::nullopt;
-    nanosleep(&pause, nullptr);
+Shown shown_of(const Process& process) {
+  Shown shown;
+  shown.pid = getpid();
+  shown.folder = "/proc/self";
+  shown.map = &process.map;
+  const SignalSets signals = signal_sets(process);
+  shown.ignored = signals.ignored;
+  shown.caught = signals.caught;
+  for (const auto& [name, thread] : process.threads()) {
+    const bool current = thread.get() == &process.current();
+    shown.threads.push_back(
+        {thread->tid, current ? process.signals.mask : thread->signals.mask, count(thread->filters)});
   }
-  return current_manifest(recording, parent_of(pid));
+  for (int fd : bs_record.our_fds)
+    if (fd >= 0) shown.our_fds.push_back(fd);
+  return shown;
 }
 
-std::optional<std::string> proc_file(const ProcFile& file, const Process& process) {
-  if (file.name == "maps") return process.map.proc_maps();
+std::optional<std::string> proc_file(const ProcFile& file, const Shown& process) {
+  if (file.name == "maps") return process.map->proc_maps();
   if (file.name == "smaps") return smaps(file, process);
   if (file.name == "status") return status(file, process);
   if (file.name == "stat") return stat(file, process);

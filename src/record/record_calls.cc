@@ -189,7 +189,10 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       return logged(process_.sys_arch_prctl(args[0], args[1]));
     case SYS_rt_sigaction:
       result = process_.sys_rt_sigaction(args);
-      if (result == 0 && args[1]) set_real_action(static_cast<int>(args[0]));
+      if (result == 0 && args[1]) {
+        set_real_action(static_cast<int>(args[0]));
+        tell_signals();
+      }
       return logged(result);
     case SYS_rt_sigprocmask:
       result = process_.sys_rt_sigprocmask(args);

@@ -43,12 +43,6 @@ int64_t file_with(const std::string& text, uint64_t flags) {
   return fd;
 }
 
-std::string joined(const std::vector<std::string>& list) {
-  std::string text;
-  for (const std::string& item : list) text += item + '\0';
-  return text;
-}
-
 }  // namespace
 
 // Relative paths stay what they are, except below a folder of /proc that the program has opened.
@@ -60,32 +54,80 @@ std::string Recorder::whole_path(uint64_t dirfd, const std::string& path) const 
   return n > 0 ? std::string(folder, static_cast<size_t>(n)) + "/" + path : path;
 }
 
-// The program that a file like /proc/self/exe or /proc/PID/exe stands for, if that process is recorded.
-std::optional<std::string> Recorder::exe_behind(const std::string& path) const {
-  if (auto own = own_proc_file(path, process_)) {
-    if (own->name == "exe") return start_.exe;
-    return std::nullopt;
-  }
-  if (auto other = other_proc_file(path); other && other->name == "exe")
-    if (auto manifest = manifest_of(recording_, static_cast<uint64_t>(other->tid))) return manifest->exe;
-  return std::nullopt;
+Shown Recorder::shown() const {
+  Shown shown = shown_of(process_);
+  shown.exe = start_.exe;
+  shown.auxv = start_.auxv;
+  shown.argv = joined(start_.argv);
+  // The threads of the parent are not those of its child.
+  if (vfork_) shown.threads = {*shown.thread(process_.current().tid)};
+  return shown;
 }
 
-std::optional<std::string> Recorder::proc_text(const std::string& path) {
-  if (auto other = other_proc_file(path); other && other->name == "environ") {
-    if (auto manifest = manifest_of(recording_, static_cast<uint64_t>(other->tid)))
-      return joined(manifest->env);
+// Is it one of ours? Those that a recorder has open for a moment, to map a file for its program, lead to the
+// store.
+bool Recorder::is_hidden_fd(const Shown& process, uint64_t fd) const {
+  const auto number = static_cast<int>(fd);
+  if (std::find(process.our_fds.begin(), process.our_fds.end(), number) != process.our_fds.end()) return true;
+  if (process.pid == getpid()) return false;
+  char target[4096];
+  const ssize_t n = readlink(fmt::format("{}/fd/{}", process.folder, number).c_str(), target, sizeof target);
+  return n > 0 && std::string_view(target, static_cast<size_t>(n)).starts_with(store_.dir() + "/");
+}
+
+// A file below /proc/PID of this process or another one that is recorded; nullopt: it is another file.
+std::optional<Recorder::ShownFile> Recorder::shown_file(const std::string& path) const {
+  auto parsed = parse_proc_path(path, process_.current().tid);
+  if (!parsed) return std::nullopt;
+  ShownFile found{std::move(*parsed), {}};
+  ProcFile& file = found.file;
+  if (file.pid != getpid()) {
+    if (!may_show_us(file)) return std::nullopt;
+    // The folder of a thread can be opened, although it is not listed.
+    if (const int owner = is_recorded(file.pid) ? process_of(file.pid) : 0; owner && owner != file.pid) {
+      if (!file.tid) file.tid = file.pid;
+      file.pid = owner;
+    }
+  }
+  found.own = file.pid == getpid();
+  if (found.own) {
+    found.process = shown();
+  } else if (auto other = published_by(recording_, file.pid, file.tid || !file.name.starts_with("fd"))) {
+    found.process = std::move(*other);
+  } else {
     return std::nullopt;
   }
-  auto own = own_proc_file(path, process_);
-  if (!own) return std::nullopt;
-  if (auto shown = proc_file(*own, process_)) return shown;
-  if (own->name == "cmdline") return joined(start_.argv);
-  if (own->name == "environ") return joined(manifest_.env);
-  if (own->name == "auxv")
-    return std::string(reinterpret_cast<const char*>(start_.auxv.data()),
-                       start_.auxv.size() * sizeof(uint64_t));
-  return std::nullopt;
+  if (file.tid == found.process.pid) file.tid = 0;
+  found.hidden = file.tid && !found.process.thread(file.tid);
+  if ((file.name.starts_with("fd/") || file.name.starts_with("fdinfo/")) && file.descriptor() != ~0ull)
+    found.hidden |= is_hidden_fd(found.process, file.descriptor());
+  return found;
+}
+
+// The program that a file like /proc/self/exe or /proc/PID/exe stands for, if that process is recorded.
+std::optional<std::string> Recorder::exe_behind(const std::string& path) const {
+  if (!path.ends_with("exe")) return std::nullopt;
+  auto found = shown_file(path);
+  return found && !found->hidden && found->is("exe") ? std::optional(found->process.exe) : std::nullopt;
+}
+
+std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
+  const auto& [file, process, own, hidden] = found;
+  // What the program has no right to see, or what has gone, is the kernel's to refuse.
+  if (!is_text(file) || (!own && !Fd(::open(kernels_path(file, process).c_str(), O_RDONLY | O_CLOEXEC))))
+    return std::nullopt;
+  if (auto text = proc_file(file, process)) return text;
+  if (file.name == "auxv")
+    return std::string(reinterpret_cast<const char*>(process.auxv.data()),
+                       process.auxv.size() * sizeof(uint64_t));
+  if (file.name == "cmdline" && process.argv) return process.argv;
+  if (own) return joined(manifest_.env);
+  try {
+    const auto manifest = recording::Manifest::load(recording_.manifest_path(process.program));
+    return joined(file.name == "cmdline" ? manifest.argv : manifest.env);
+  } catch (const Error&) {
+    return std::nullopt;  // the recording is being removed
+  }
 }
 
 int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
@@ -94,28 +136,34 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   auto given = guest_text(args[at ? 1 : 0]);
   const std::string path = given ? whole_path(at ? args[0] : AT_FDCWD, *given) : "";
   uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
-  auto own = own_proc_file(path, process_);
+  const auto found = shown_file(path);
+  const auto text = found && !found->hidden ? proc_text(*found) : std::nullopt;
+  const bool own = found && found->own;
   int64_t result;
   uint8_t kind = path.starts_with("/proc/") || path == "/proc" ? kFdProc : 0;
-  if (auto text = proc_text(path)) {
+  if (found && found->hidden) {
+    result = -ENOENT;
+  } else if (found && !own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
+    note_once("/proc/PID/mem of another process that is recorded cannot be written (EACCES)");
+    result = -EACCES;
+  } else if (text) {
     result = file_with(*text, flags);
     kind = 0;
-  } else if (auto exe = exe_behind(path)) {
-    const int fd = ::open(exe->c_str(), static_cast<int>(flags));
+  } else if (found && found->is("exe")) {
+    const int fd = ::open(found->process.exe.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
     kind = 0;
-  } else if (own && own->name.starts_with("fd") && is_our_fd(own->descriptor())) {
-    result = -ENOENT;
-  } else if (own && own->tid && path.starts_with("/proc/thread-self")) {  // for the kernel that is the runner
-    const std::string real = fmt::format("/proc/self/task/{}/{}", own->tid, own->name);
+  } else if (own && found->file.tid && path.starts_with("/proc/thread-self")) {
+    // For the kernel that is the runner.
+    const std::string real = fmt::format("/proc/self/task/{}/{}", found->file.tid, found->file.name);
     const int fd = ::open(real.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
   } else {
     result = execute(row, nr, args);
   }
-  if (own && (own->name == "fd" || own->name == "fdinfo")) kind = kFdFolder | kFdProc;
-  if (own && own->name == "task") kind = kFdTasks | kFdProc;
-  if (own && own->name == "mem" && (flags & O_ACCMODE) != O_RDONLY) {
+  if (found && (found->is("fd") || found->is("fdinfo"))) kind = kFdFolder | kFdProc;
+  if (found && found->is("task")) kind = kFdTasks | kFdProc;
+  if (own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
     kind = kFdMemory;
     if (result >= 0) bs_record.shared_files = true;  // calls that write need a look
   }
@@ -123,7 +171,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   std::string number = path.starts_with("/dev/fd/") ? path.substr(8) : "";
   if (path == "/dev/stdout") number = "1";
   if (path == "/dev/stderr") number = "2";
-  if (own && own->name.starts_with("fd/")) number = own->name.substr(3);
+  if (own && found->file.name.starts_with("fd/")) number = found->file.name.substr(3);
   if (is_number(number)) kind = kind_of(std::stoul(number)) & 3;
   if (result >= 0) set_kind(static_cast<uint64_t>(result), kind);
   if (result >= 0) tell_opened(static_cast<int>(result));
@@ -138,20 +186,21 @@ int64_t Recorder::do_readlink(uint64_t nr, const uint64_t args[6]) {
   const int base = nr == SYS_readlink ? 0 : 1;
   auto given = guest_text(args[base]);
   const std::string path = given ? whole_path(base ? args[0] : AT_FDCWD, *given) : "";
-  auto own = own_proc_file(path, process_);
+  const auto found = shown_file(path);
   int64_t result;
-  if (auto exe = exe_behind(path)) {
-    uint64_t n = std::min<uint64_t>(exe->size(), args[base + 2]);
+  if (found && found->hidden) {
+    result = -ENOENT;
+  } else if (found && found->is("exe")) {
+    const std::string& exe = found->process.exe;
+    uint64_t n = std::min<uint64_t>(exe.size(), args[base + 2]);
     if (static_cast<int>(args[base + 2]) <= 0) {
       result = -EINVAL;
     } else if (!process_.writable(args[base + 1], n)) {
       result = -EFAULT;
     } else {
-      std::memcpy(reinterpret_cast<void*>(args[base + 1]), exe->data(), n);
+      std::memcpy(reinterpret_cast<void*>(args[base + 1]), exe.data(), n);
       result = static_cast<int64_t>(n);
     }
-  } else if (own && own->name.starts_with("fd/") && is_our_fd(own->descriptor())) {
-    result = -ENOENT;
   } else {
     result = execute(row, nr, args);
   }
@@ -159,30 +208,35 @@ int64_t Recorder::do_readlink(uint64_t nr, const uint64_t args[6]) {
   return result;
 }
 
-// stat and its relatives of /proc/self/exe: of the program, not of us.
+// stat and its relatives: of /proc/PID/exe that of the program, not of us; what is ours is not there.
 std::optional<int64_t> Recorder::do_stat(uint64_t nr, const uint64_t args[6]) {
   constexpr uint64_t kNoFollow = AT_SYMLINK_NOFOLLOW;
-  const int base = nr == SYS_stat ? 0 : 1;
-  if ((nr == SYS_newfstatat && args[3] & kNoFollow) || (nr == SYS_statx && args[2] & kNoFollow))
-    return std::nullopt;
+  const int base = nr == SYS_stat || nr == SYS_lstat ? 0 : 1;
   auto given = guest_text(args[base]);
-  auto exe = given ? exe_behind(whole_path(base ? args[0] : AT_FDCWD, *given)) : std::nullopt;
-  if (!exe) return std::nullopt;
+  const auto found = given ? shown_file(whole_path(base ? args[0] : AT_FDCWD, *given)) : std::nullopt;
+  if (!found) return std::nullopt;
+  if (found->hidden) {
+    log_call(syscall_row(nr), nr, args, -ENOENT);
+    return -ENOENT;
+  }
+  if (!found->is("exe") || nr == SYS_lstat || (nr == SYS_newfstatat && args[3] & kNoFollow) ||
+      (nr == SYS_statx && args[2] & kNoFollow))
+    return std::nullopt;
   uint64_t real[6];
   std::copy(args, args + 6, real);
-  real[base] = reinterpret_cast<uint64_t>(exe->c_str());
+  real[base] = reinterpret_cast<uint64_t>(found->process.exe.c_str());
   const int64_t result = execute(syscall_row(nr), nr, real);
   log_call(syscall_row(nr), nr, args, result);
   return result;
 }
 
-// A listing of /proc/self/fd without our descriptors, or of /proc/self/task without our threads.
+// A listing of /proc/PID/fd without our descriptors, or of /proc/PID/task without our threads.
 int64_t Recorder::shown_entries(const uint64_t args[6], int64_t size, const std::vector<char>& before) {
-  const uint8_t kind = kind_of(args[0]);
+  const auto found = shown_file(whole_path(args[0], ""));
+  if (!found) return size;  // it has ended
   auto hidden = [&](int number) {
-    if (kind & kFdFolder) return is_our_fd(static_cast<uint64_t>(number));
-    return std::none_of(process_.threads().begin(), process_.threads().end(),
-                        [&](const auto& t) { return t.second->tid == number; });
+    if (kind_of(args[0]) & kFdFolder) return is_hidden_fd(found->process, static_cast<uint64_t>(number));
+    return !found->process.thread(number);
   };
   auto* bytes = reinterpret_cast<char*>(args[1]);
   int64_t kept = 0;

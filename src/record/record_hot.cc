@@ -314,7 +314,10 @@ bool record_syscall_hot(Context& ctx) {
   if ((s.shared_files || *s.tree_files) && changes_files(nr)) return false;
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
-  if ((nr == 4 || nr == 262 || nr == 332) && is_in_proc(ctx.gpr[nr == 4 ? RDI : RSI])) return false;
+  if (((nr == 4 || nr == 6) && is_in_proc(ctx.gpr[RDI])) ||
+      ((nr == 262 || nr == 332) &&
+       (is_in_proc(ctx.gpr[RSI]) || (ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdProc)))))
+    return false;  // stat, lstat, newfstatat, statx
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   execute_plain(row, nr, args);

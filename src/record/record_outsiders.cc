@@ -454,6 +454,7 @@ void Recorder::watch_opens(SharedObject& object, int fd) {
       return;
     }
   }
+  tell_fds();
   const int watch =
       inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), IN_OPEN | IN_CLOSE_NOWRITE);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};

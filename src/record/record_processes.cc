@@ -167,6 +167,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   manifest_.notes.clear();
   notes_.clear();
   if (options_.check_deep) s.next_checksum = 0;
+  published_.become_child();
 }
 
 // --- vfork ---
@@ -190,6 +191,7 @@ struct Recorder::VforkState {
 void Recorder::live_as_vfork_child(void* recorder) {
   auto& self = *static_cast<Recorder*>(recorder);
   self.process_.current().tid = gettid();
+  self.published_.vforked(self.vfork_depth_ - 1, getpid());
   self.set_real_mask();
   for (;;) {
     self.react(self.process_.engine().run());
@@ -243,7 +245,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
                                          live_as_vfork_child, this);
 
   // The child has ended or become another program (or the kernel made none).
-  vfork_depth_--;
+  published_.vforked(--vfork_depth_, 0);
   vfork_ = s.no_leave = before->nested;
   if (result > 0 && !vfork_end_) log_.stop("a child of vfork was killed in the middle of its work");
   if (result < 0) vfork_end_ = VforkEnd{recording::kAsynchronous, ctx.rip};
@@ -417,6 +419,14 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (auto& [key, object] : objects_) object->leave();
     process_.engine().save_translations();
   }
+  // Those who look at us now wait until the new program has told about itself, or see it natively.
+  if (vfork_) {
+    published_.vforked(vfork_depth_ - 1, 0);
+  } else if (follow) {
+    published_.set_state(PublishedHead::Loading);
+  } else {
+    published_.end();
+  }
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
@@ -426,6 +436,13 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
+  if (vfork_) {
+    published_.vforked(vfork_depth_ - 1, getpid());
+  } else if (follow) {
+    published_.set_state(PublishedHead::Ready);
+  } else {
+    published_.become_child();
+  }
   if (!vfork_)
     for (auto& [key, object] : objects_) object->return_to();
   if (!objects_.empty()) start_sharing();
@@ -453,6 +470,7 @@ void run_unrecorded(Succession& s, const std::string& why) {
   for (int signo = 1; signo <= kSignals; signo++)
     if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
+  unpublish(s.recording);
   auto argv = pointers(s.options.command), envp = pointers(s.env);
   hand_to_kernel(load_filters(s.filters));
   ::execve(s.path.c_str(), argv.data(), envp.data());

@@ -95,6 +95,7 @@ int64_t Recorder::do_traceme(const Syscall& row, const uint64_t args[6]) {
 
 void Recorder::go_native() {
   become_outsider();
+  published_.set_state(PublishedHead::Native);
   if (!detached_) {
     log_.stop("the process asked to be traced (ptrace)");
     close_recording(EndKind::Stopped, 0, context().rip);

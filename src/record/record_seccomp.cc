@@ -177,6 +177,7 @@ int64_t Recorder::add_filter(uint64_t flags, uint64_t address) {
   if (all)
     for (const auto& [name, thread] : process_.threads()) thread->filters = me.filters;
   bs_record.filtered = true;
+  tell_threads();
   return 0;
 }
 

@@ -173,6 +173,7 @@ void Recorder::pass_turn(TurnReason reason) {
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
       Thread& ended = *from.thread;
+      published_.thread_ended(ended.tid);
       turns_.remove(from);
       process_.end_thread(ended);
       set_real_mask();
@@ -295,6 +296,7 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(tid));
   if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(tid));
   turns_.add(thread, std::move(body));
+  tell_thread(thread);
   arm_timer();
   return logged(tid);
 }

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
+#include "record/descriptors.h"
 #include "record/succession.h"
 
 extern char** environ;
@@ -60,6 +61,7 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       origin_{1, recording::Birth::Start, 0, 0, static_cast<uint64_t>(getpid())},
       tree_(recording_),
       log_(recording_.log_path(), origin_),
+      published_(recording_.dir(), [this] { tell_all(); }),
       chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
@@ -84,6 +86,8 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
       origin_(before.origin),
       tree_(recording_),
       log_(recording_.log_path(origin_.process), origin_),
+      published_(recording_.dir(), [this] { tell_all(); }),
+      program_(origin_.process),
       leader_(before.leader),
       before_(std::make_unique<Succession>(before)),
       chaos_(before.options.chaos) {
@@ -114,6 +118,8 @@ void Recorder::prepare(CpuLevel level) {
   s.our_fds[0] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
+  published_.begin();
+  process_.map.set_listener(&published_);
   engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot, nullptr};
   manifest_.cpu.level = cpu_level_name(level);
   manifest_.cpu.shown = shown_features(level);
@@ -166,6 +172,8 @@ void Recorder::load() {
   turns_.current().thread = &process_.current();
   at = recording::put_varint(at, static_cast<uint64_t>(process_.current().tid));
   log.commit(at);
+  tell_start();
+  published_.set_state(PublishedHead::Ready);
   if (start_.lost_privilege) {
     const std::string note =
         "the program file is setuid, setgid or has capabilities; it runs without these privileges";
@@ -280,7 +288,8 @@ void Recorder::on_syscall() {
   int64_t result;
   std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
-  if (!s.executed && (nr == SYS_stat || nr == SYS_newfstatat || nr == SYS_statx)) by_name = do_stat(nr, args);
+  if (!s.executed && (nr == SYS_stat || nr == SYS_lstat || nr == SYS_newfstatat || nr == SYS_statx))
+    by_name = do_stat(nr, args);
   if (s.executed) {  // by the hot half
     result = s.result;
     s.executed = false;
@@ -299,8 +308,8 @@ void Recorder::on_syscall() {
           result = unknown_call(nr, args);
           break;
         }
-        if (nr == SYS_process_vm_writev && static_cast<int>(args[0]) == getpid()) {
-          note_once("process_vm_writev to the program itself was refused with EPERM");
+        if (nr == SYS_process_vm_writev && is_recorded(static_cast<int>(args[0]))) {
+          note_once("process_vm_writev to a process that is recorded was refused with EPERM");
           log_call(row, nr, args, result = -EPERM, false);
           break;
         }
@@ -403,6 +412,7 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
   siginfo_t info = fault_siginfo(fault);
   log_signal(info, 0);
   if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
+  tell_signals();  // SA_RESETHAND
   set_real_mask();
 }
 
@@ -458,7 +468,8 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     first = false;
     if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);
     set_real_action(signo);  // SA_RESETHAND
-    set_real_mask();         // the next one may come now
+    tell_signals();
+    set_real_mask();  // the next one may come now
   }
 }
 
@@ -497,11 +508,50 @@ void Recorder::set_real_action(int signo) {
 // What every thread blocks is left pending in the kernel. Faults are how the engine works: they are never
 // really blocked.
 void Recorder::set_real_mask() {
+  tell_thread(process_.current());
   uint64_t mask = process_.signals.mask;
   for (const auto& [name, thread] : process_.threads())
     if (thread.get() != &process_.current() && !vfork_) mask &= thread->signals.mask;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+}
+
+// --- what others see of us in /proc ---
+
+// The child of a vfork has our books for a while, but is another process.
+void Recorder::tell_signals() {
+  if (vfork_) return;
+  const SignalSets sets = signal_sets(process_);
+  published_.signals(sets.ignored, sets.caught);
+}
+
+void Recorder::tell_thread(const Thread& thread) {
+  if (vfork_ || thread.tid == 0) return;
+  const uint64_t mask = &thread == &process_.current() ? process_.signals.mask : thread.signals.mask;
+  published_.thread({thread.tid, mask, count(thread.filters)});
+}
+
+void Recorder::tell_threads() {
+  for (const auto& [name, thread] : process_.threads()) tell_thread(*thread);
+}
+
+void Recorder::tell_fds() {
+  published_.our_fds(bs_record.our_fds);
+}
+
+void Recorder::tell_start() {
+  published_.program(program_);
+  published_.exe(start_.exe);
+  published_.auxv(start_.auxv);
+  if (start_.argv != manifest_.argv) published_.argv(joined(start_.argv));
+  tell_fds();
+  tell_signals();
+  tell_threads();
+}
+
+void Recorder::tell_all() {
+  tell_start();
+  process_.map.for_each([this](const Region& r) { published_.on_add(r); });
 }
 
 void Recorder::note_once(const std::string& text) {
@@ -533,7 +583,10 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
   if (options_.engine.statistics) say(process_.engine().statistics());
-  if (leader_) SharedControl::clean(recording_.dir());
+  if (leader_) {
+    SharedControl::clean(recording_.dir());
+    clean_published(recording_.dir());
+  }
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }
 
@@ -561,6 +614,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
       process_.engine().save_translations();
     }
   }
+  if (!vfork_) published_.end();
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
@@ -577,6 +631,7 @@ void Recorder::die(int signo, Address pc, bool asynchronous) {
       process_.engine().save_translations();
     }
   }
+  if (!vfork_) published_.end();
   KernelSigaction real{};
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
   uint64_t none = 0;

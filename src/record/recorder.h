@@ -9,6 +9,8 @@
 #include "guest/process.h"
 #include "guest/syscall_table.h"
 #include "record/chaos.h"
+#include "record/proc_files.h"
+#include "record/published.h"
 #include "record/record.h"
 #include "record/record_hot.h"
 #include "record/shared_memory.h"
@@ -61,6 +63,13 @@ class Recorder final : public guest::Placer {
   void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
   void note_once(const std::string& text);
   void say(const std::string& text) const;  // to the user, on what was stderr at the start; not when quiet
+  // What others see of us in /proc (published.h).
+  void tell_all();
+  void tell_start();
+  void tell_signals();
+  void tell_thread(const guest::Thread& thread);
+  void tell_threads();
+  void tell_fds();
   void inherit_signals();
   void set_real_action(int signo);
   void set_real_mask();
@@ -226,8 +235,17 @@ class Recorder final : public guest::Placer {
 
   // record_files.cc
   std::string whole_path(uint64_t dirfd, const std::string& path) const;
+  struct ShownFile {
+    ProcFile file;
+    Shown process;
+    bool own = false, hidden = false;
+    bool is(std::string_view name) const { return file.name == name; }
+  };
+  Shown shown() const;
+  bool is_hidden_fd(const Shown& process, uint64_t fd) const;
+  std::optional<ShownFile> shown_file(const std::string& path) const;
   std::optional<std::string> exe_behind(const std::string& path) const;
-  std::optional<std::string> proc_text(const std::string& path);
+  std::optional<std::string> proc_text(const ShownFile& file) const;
   int64_t do_open(uint64_t nr, const uint64_t args[6]);
   int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
   int64_t do_close_range(const uint64_t args[6]);
@@ -245,6 +263,9 @@ class Recorder final : public guest::Placer {
   recording::Tree tree_;
   recording::LogWriter log_;
   guest::StartState start_;
+  Published published_;
+  uint64_t program_ =
+      1;  // the log that the program began with, if this process is a fork of the one that did
   std::set<std::string> keys_, notes_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                           // our copy of it; -1: it was closed

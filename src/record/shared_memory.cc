@@ -17,13 +17,12 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hot.h"
 #include "record/body_hot.h"
+#include "record/life.h"
 #include "record/turns.h"
 
 namespace backstep::recorder {
@@ -57,25 +56,6 @@ uint64_t with_writer(uint64_t state, uint32_t pid) {
   return (state & kReaders) | static_cast<uint64_t>(pid) << SharedHeader::kSeats;
 }
 
-// State and start time of a process; 'X': there is none.
-struct Life {
-  char state = 'X';
-  uint64_t started = 0;
-};
-Life life_of(uint32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(text.substr(name_end + 1));
-  Life life;
-  std::string skipped;
-  fields >> life.state;
-  for (int i = 4; i < 22; i++) fields >> skipped;
-  fields >> life.started;
-  return life;
-}
-
 // To the thread that runs the guest, which is the first: a body could do nothing about it.
 void signal_runner(uint32_t pid) {
   siginfo_t info;
@@ -85,13 +65,6 @@ void signal_runner(uint32_t pid) {
   info.si_pid = bs_wakeups.pid;
   info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
   syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
-}
-
-// Zombies hold nothing: nobody may be there to collect them but the one that waits for their pages.
-bool is_dead(uint32_t pid, uint64_t started) {
-  const Life life = life_of(pid);
-  if (life.state == 'X' || life.state == 'Z' || life.state == 'x') return true;
-  return started != 0 && started != life.started;
 }
 
 // The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.

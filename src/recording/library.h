@@ -24,6 +24,7 @@ namespace backstep::recording {
 //   process-1.log     the log of each process (recording/format.h)
 //   process-2.json    manifests of the processes after the first (if they ended, or execve made them)
 //   tree              the counter of processes (recording/tree.h)
+//   shared-*, shown-* while it is made: what processes must know of each other (src/record)
 //   store-keys        keys of the file contents that it needs, one per line, with a checksum each
 //   files/            those contents themselves, after `pack`: laid out like a store
 class Recording {

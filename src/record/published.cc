@@ -1,0 +1,460 @@
+#include "record/published.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/room_for_fds.h"
+#include "record/life.h"
+
+namespace backstep::recorder {
+
+using guest::MemoryMap;
+using guest::Region;
+
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kPage = layout::kPage;
+constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
+constexpr std::string_view kPrefix = "shown-";
+
+enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv };
+
+struct Record {
+  uint32_t size;  // with this; the next one begins at the next multiple of 8
+  uint32_t kind;
+};
+struct AddRecord {  // and the name
+  uint64_t start, end, offset, dev, inode;
+  int32_t prot, flags;
+};
+struct RangeRecord {
+  uint64_t start, end, prot;
+};
+
+uint64_t aligned(uint64_t size) {
+  return (size + 7) & ~7ull;
+}
+
+uint64_t where_word(uint64_t page, uint64_t length) {
+  return page << 32 | length;
+}
+
+std::string path_of(const std::string& folder, int pid, uint64_t started) {
+  return fmt::format("{}/{}{}-{}", folder, kPrefix, pid, started);
+}
+
+template <class T>
+void store(T& word, T value) {
+  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+}
+
+}  // namespace
+
+// --- writing ---
+
+Published::Published(std::string folder, std::function<void()> rewrite)
+    : folder_(std::move(folder)), rewrite_(std::move(rewrite)) {}
+
+Published::~Published() {
+  if (head_) munmap(head_, mapped_);
+}
+
+void Published::begin() {
+  const Life life = life_of(static_cast<uint32_t>(getpid()));
+  if (!life.started) return;  // no /proc: then nobody else has one either
+  path_ = path_of(folder_, getpid(), life.started);
+  RoomForFds room;
+  Fd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd || ftruncate(fd.get(), 0) != 0) return;
+  const uint64_t size = kPage + kFirstPlace;
+  // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
+  void* p = MAP_FAILED;
+  if (posix_fallocate(fd.get(), 0, static_cast<off_t>(size)) == 0)
+    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (p == MAP_FAILED) {
+    unlink(path_.c_str());
+    return;
+  }
+  head_ = static_cast<PublishedHead*>(p);
+  mapped_ = size;
+  places_[0] = {1, kFirstPlace};
+  places_[1] = {};
+  used_ = 0;
+  length_ = 0;
+  told_.clear();
+  head_->state = PublishedHead::Loading;
+  std::fill(std::begin(head_->our_fds), std::end(head_->our_fds), -1);
+  store(head_->where, where_word(places_[0].page, 0));
+  store(head_->version, kVersion);
+}
+
+void Published::set_state(PublishedHead::State state) {
+  if (head_) store<uint32_t>(head_->state, state);
+}
+
+void Published::end() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+void Published::become_child() {
+  if (head_) munmap(head_, mapped_);
+  head_ = nullptr;
+  path_.clear();
+  begin();
+  tell_all();
+  set_state(PublishedHead::Ready);
+}
+
+void Published::tell_all() {
+  told_.clear();
+  if (head_) rewrite_();
+}
+
+// Room for another place at the end of the file.
+bool Published::add_place(Place& place, uint64_t bytes) {
+  RoomForFds room;
+  Fd fd(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  bytes = (bytes + kPage - 1) & ~(kPage - 1);
+  if (!fd || posix_fallocate(fd.get(), static_cast<off_t>(mapped_), static_cast<off_t>(bytes)) != 0)
+    return false;
+  void* p = mremap(head_, mapped_, mapped_ + bytes, MREMAP_MAYMOVE);
+  if (p == MAP_FAILED) return false;
+  head_ = static_cast<PublishedHead*>(p);
+  place = {mapped_ / kPage, bytes};
+  mapped_ += bytes;
+  return true;
+}
+
+// The place is full. While everything is told anew that is the one that nobody reads: it is moved to where
+// there is more room. Else the other one takes over, with room for much more than it holds then: writing it
+// again and again would take long.
+void Published::use_place(uint64_t bytes) {
+  constexpr uint64_t kRoom = 8;
+  auto enlarge = [&](uint64_t size) {
+    Place next;
+    if (!add_place(next, size)) return false;
+    std::memcpy(base() + next.page * kPage, base() + places_[used_].page * kPage, length_);
+    places_[used_] = next;
+    return true;
+  };
+  if (rewriting_) {
+    enlarge(2 * (length_ + bytes));
+    return;
+  }
+  rewriting_ = true;
+  store(head_->rewrites, head_->rewrites + 1);
+  used_ ^= 1;
+  length_ = 0;
+  bool done = places_[used_].size || add_place(places_[used_], places_[used_ ^ 1].size);
+  if (done) {
+    tell_all();
+    done = kRoom * (length_ + bytes) <= 2 * places_[used_].size || enlarge(kRoom * (length_ + bytes));
+  }
+  rewriting_ = false;
+  if (!done) return give_up();
+  store(head_->where, where_word(places_[used_].page, length_));
+  store(head_->rewrites, head_->rewrites + 1);
+}
+
+// No space on the disk, or no way to the file.
+void Published::give_up() {
+  set_state(PublishedHead::Native);
+  munmap(head_, mapped_);
+  head_ = nullptr;
+}
+
+void Published::append(uint32_t kind, const void* fixed, size_t size, std::string_view text) {
+  if (!head_) return;
+  const uint64_t whole = sizeof(Record) + size + text.size(), bytes = aligned(whole);
+  if (length_ + bytes > places_[used_].size) use_place(bytes);
+  if (!head_ || length_ + bytes > places_[used_].size) return;
+  char* at = base() + places_[used_].page * kPage + length_;
+  const Record record{static_cast<uint32_t>(whole), kind};
+  std::memcpy(at, &record, sizeof record);
+  if (size) std::memcpy(at + sizeof record, fixed, size);
+  if (!text.empty()) std::memcpy(at + sizeof record + size, text.data(), text.size());
+  length_ += bytes;
+  if (!rewriting_) store(head_->where, where_word(places_[used_].page, length_));
+}
+
+void Published::program(uint64_t number) {
+  if (head_) store(head_->program, number);
+}
+
+void Published::signals(uint64_t ignored, uint64_t caught) {
+  if (!head_) return;
+  store(head_->ignored, ignored);
+  store(head_->caught, caught);
+}
+
+void Published::our_fds(const int (&fds)[kOurFds]) {
+  if (!head_) return;
+  for (unsigned i = 0; i < kOurFds; i++) store(head_->our_fds[i], static_cast<int32_t>(fds[i]));
+}
+
+void Published::vforked(size_t depth, int pid) {
+  if (head_ && depth < PublishedHead::kVforks) store(head_->vforked[depth], static_cast<uint32_t>(pid));
+}
+
+void Published::thread(const Shown::Thread& thread) {
+  if (!head_) return;
+  auto [it, fresh] = told_.try_emplace(thread.tid, thread);
+  if (!fresh && it->second == thread) return;
+  it->second = thread;
+  append(kThread, &thread, sizeof thread);
+}
+
+void Published::thread_ended(int tid) {
+  if (!told_.erase(tid)) return;
+  append(kThreadEnded, &tid, sizeof tid);
+}
+
+void Published::exe(const std::string& path) {
+  append(kExe, nullptr, 0, path);
+}
+
+void Published::auxv(const std::vector<uint64_t>& words) {
+  append(kAuxv, words.data(), words.size() * sizeof(uint64_t));
+}
+
+void Published::argv(const std::string& words) {
+  append(kArgv, nullptr, 0, words);
+}
+
+void Published::on_add(const Region& r) {
+  const AddRecord record{r.start, r.end, r.offset, r.dev, r.inode, r.prot, r.flags};
+  append(kAdd, &record, sizeof record, r.name);
+}
+
+void Published::on_remove(uint64_t start, uint64_t end) {
+  const RangeRecord record{start, end, 0};
+  append(kRemove, &record, sizeof record);
+}
+
+void Published::on_protect(uint64_t start, uint64_t end, int prot) {
+  const RangeRecord record{start, end, static_cast<uint64_t>(prot)};
+  append(kProtect, &record, sizeof record);
+}
+
+// --- reading ---
+
+const Shown::Thread* Shown::thread(int tid) const {
+  for (const Thread& t : threads)
+    if (t.tid == (tid ? tid : pid)) return &t;
+  return tid || threads.empty() ? nullptr : &threads.front();
+}
+
+namespace {
+
+// Reads without mapping: the file may get shorter at any time (a new program).
+bool read_at(int fd, void* to, size_t size, uint64_t offset) {
+  return pread(fd, to, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+}
+
+template <class T>
+bool take(std::string_view bytes, T& value) {
+  if (bytes.size() < sizeof value) return false;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return true;
+}
+
+void apply(uint32_t kind, std::string_view bytes, Shown& shown) {
+  switch (kind) {
+    case kAdd: {
+      AddRecord r{};
+      if (!take(bytes, r)) return;
+      shown.copy->add(
+          {r.start, r.end, r.prot, r.flags, r.offset, std::string(bytes.substr(sizeof r)), r.dev, r.inode});
+      return;
+    }
+    case kRemove:
+    case kProtect: {
+      RangeRecord r{};
+      if (!take(bytes, r)) return;
+      if (kind == kRemove)
+        shown.copy->remove(r.start, r.end);
+      else
+        shown.copy->protect(r.start, r.end, static_cast<int>(r.prot));
+      return;
+    }
+    case kThread: {
+      Shown::Thread t;
+      if (!take(bytes, t)) return;
+      auto it = std::find_if(shown.threads.begin(), shown.threads.end(),
+                             [&](const Shown::Thread& other) { return other.tid == t.tid; });
+      if (it == shown.threads.end())
+        shown.threads.push_back(t);
+      else
+        *it = t;
+      return;
+    }
+    case kThreadEnded: {
+      int tid = 0;
+      if (take(bytes, tid))
+        std::erase_if(shown.threads, [&](const Shown::Thread& t) { return t.tid == tid; });
+      return;
+    }
+    case kExe:
+      shown.exe = bytes;
+      return;
+    case kAuxv:
+      shown.auxv.resize(bytes.size() / sizeof(uint64_t));
+      std::memcpy(shown.auxv.data(), bytes.data(), shown.auxv.size() * sizeof(uint64_t));
+      return;
+    case kArgv:
+      shown.argv = bytes;
+      return;
+    default:
+      return;
+  }
+}
+
+struct Reading {
+  PublishedHead head{};
+  std::string records;
+};
+
+PublishedHead head_of(int fd) {
+  PublishedHead head{};
+  if (!read_at(fd, &head, sizeof head, 0) || head.version != kVersion) head.state = PublishedHead::Loading;
+  return head;
+}
+
+// Head and records of one moment; Loading if there is none.
+Reading read_all(int fd, bool records) {
+  for (int tries = 0; tries < 100; tries++) {
+    Reading r;
+    const uint64_t rewrites = head_of(fd).rewrites;
+    r.head = head_of(fd);
+    if (r.head.state != PublishedHead::Ready || !records) return r;
+    r.records.resize(r.head.where & 0xffff'ffff);
+    const bool complete = read_at(fd, r.records.data(), r.records.size(), (r.head.where >> 32) * kPage);
+    // The records have only grown since, or have moved to the other place once: then these are still there.
+    const PublishedHead after = head_of(fd);
+    const uint64_t safe = rewrites % 2 ? rewrites + 1 : rewrites + 2;
+    if (complete && after.state == PublishedHead::Ready && after.rewrites <= safe) return r;
+  }
+  return {};
+}
+
+Shown shown_from(const Reading& from, int pid) {
+  Shown shown;
+  shown.pid = pid;
+  shown.folder = fmt::format("/proc/{}", pid);
+  shown.copy = std::make_shared<MemoryMap>();
+  shown.map = shown.copy.get();
+  shown.ignored = from.head.ignored;
+  shown.caught = from.head.caught;
+  shown.program = from.head.program;
+  for (int fd : from.head.our_fds)
+    if (fd >= 0) shown.our_fds.push_back(fd);
+  std::string_view rest = from.records;
+  for (Record record{}; take(rest, record) && record.size >= sizeof record && record.size <= rest.size();) {
+    apply(record.kind, rest.substr(sizeof record, record.size - sizeof record), shown);
+    rest.remove_prefix(std::min<size_t>(aligned(record.size), rest.size()));
+  }
+  return shown;
+}
+
+// A child of vfork has nothing of its own: it runs in the memory of its parent, or of its parent's parent.
+std::optional<Shown> shown_by_parent(const std::string& folder, int pid, uint32_t parent, bool records) {
+  for (unsigned depth = 0; depth < PublishedHead::kVforks && parent > 1; depth++) {
+    const Life life = life_of(parent);
+    if (Fd fd(open(path_of(folder, static_cast<int>(parent), life.started).c_str(), O_RDONLY | O_CLOEXEC));
+        fd) {
+      const Reading all = read_all(fd.get(), records);
+      const auto& children = all.head.vforked;
+      if (all.head.state != PublishedHead::Ready ||
+          std::find(std::begin(children), std::end(children), static_cast<uint32_t>(pid)) ==
+              std::end(children))
+        return std::nullopt;
+      Shown shown = shown_from(all, pid);
+      Shown::Thread only = shown.threads.empty() ? Shown::Thread{} : shown.threads.front();
+      only.tid = pid;
+      shown.threads = {only};
+      return shown;
+    }
+    parent = life.parent;
+  }
+  return std::nullopt;
+}
+
+enum class Runs { Us, Another, NotKnown };
+Runs what_runs(int pid) {
+  struct stat ours {
+  }, other{};
+  if (::stat("/proc/self/exe", &ours) != 0) return Runs::NotKnown;
+  if (::stat(fmt::format("/proc/{}/exe", pid).c_str(), &other) != 0)
+    return errno == EACCES || errno == EPERM ? Runs::NotKnown : Runs::Another;
+  return ours.st_dev == other.st_dev && ours.st_ino == other.st_ino ? Runs::Us : Runs::Another;
+}
+
+}  // namespace
+
+bool is_recorded(int pid) {
+  return what_runs(pid) == Runs::Us;
+}
+
+int process_of(int tid) {
+  std::ifstream in(fmt::format("/proc/{}/status", tid));
+  for (std::string line; std::getline(in, line);)
+    if (int pid; std::sscanf(line.c_str(), "Tgid: %d", &pid) == 1) return pid;
+  return 0;
+}
+
+std::optional<Shown> published_by(const recording::Recording& recording, int pid, bool records) {
+  constexpr int kTries = 300;
+  const timespec pause{0, 1'000'000};
+  static std::set<std::pair<int, uint64_t>> strangers;  // waited for in vain: of other recordings, replays
+  for (int i = 0; i < kTries; i++) {
+    const Runs runs = what_runs(pid);
+    if (runs == Runs::Another) return std::nullopt;
+    const Life life = life_of(static_cast<uint32_t>(pid));
+    if (Fd fd(open(path_of(recording.dir(), pid, life.started).c_str(), O_RDONLY | O_CLOEXEC)); fd) {
+      const Reading all = read_all(fd.get(), records);
+      if (all.head.state == PublishedHead::Ready) return shown_from(all, pid);
+      if (all.head.state == PublishedHead::Native) return std::nullopt;
+    } else if (auto shown = shown_by_parent(recording.dir(), pid, life.parent, records)) {
+      return shown;
+    }
+    if (runs == Runs::NotKnown || strangers.count({pid, life.started})) return std::nullopt;
+    if (i + 1 == kTries) strangers.insert({pid, life.started});
+    nanosleep(&pause, nullptr);
+  }
+  return std::nullopt;
+}
+
+void unpublish(const std::string& folder) {
+  const auto pid = static_cast<uint32_t>(getpid());
+  unlink(path_of(folder, getpid(), life_of(pid).started).c_str());
+}
+
+void clean_published(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    uint32_t pid = 0;
+    uint64_t started = 0;
+    if (name.starts_with(kPrefix) &&
+        std::sscanf(name.c_str() + kPrefix.size(), "%u-%lu", &pid, &started) == 2 && is_dead(pid, started))
+      unlink(entry.path().c_str());
+  }
+}
+
+}  // namespace backstep::recorder

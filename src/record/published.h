@@ -1,0 +1,130 @@
+// What each process of a recording lets the others know about itself, so that they can see it in /proc as if
+// we were not there: its mappings, threads and signals, and which descriptors are ours. Whoever reads needs
+// no help from the process, which may be waiting, stopped, or busy.
+//
+// It is a small file in the recording's folder per process, which the process has mapped. A few words at its
+// head are stored where they change; all else is a row of *records*, each of them a change ("this was
+// mapped", "that thread has ended"), which a reader makes again one after the other. So a change costs the
+// process some stores and no system call. When the room is used up, records that say how things stand are
+// written into another place of the file, which then takes over in one store: at no moment is the file not
+// true, wherever the process is stopped or killed.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guest/memory_map.h"
+#include "record/record_hot.h"
+#include "recording/library.h"
+
+namespace backstep::recorder {
+
+// A process as /proc should show it.
+struct Shown {
+  struct Thread {
+    int tid = 0;
+    uint64_t blocked = 0;  // signals
+    uint64_t filters = 0;  // seccomp
+    friend bool operator==(const Thread&, const Thread&) = default;
+  };
+  int pid = 0;
+  std::string folder;  // where the kernel's own text is: /proc/self or /proc/PID
+  const guest::MemoryMap* map = nullptr;
+  std::shared_ptr<guest::MemoryMap> copy;  // of another process's map: then `map` points there
+  uint64_t ignored = 0, caught = 0;        // signals
+  std::vector<Thread> threads;             // the first first, if it is still there
+  std::string exe;
+  std::vector<uint64_t> auxv;
+  uint64_t program = 0;             // the log whose manifest has its arguments and environment …
+  std::optional<std::string> argv;  // … but for these, each with a zero behind it (scripts)
+  std::vector<int> our_fds;
+
+  const Thread* thread(int tid) const;  // null: not one of the program's; 0: the one that stands for all
+};
+
+struct PublishedHead {
+  enum State : uint32_t {
+    Loading,  // execve: the next program is not there yet
+    Ready,
+    Native,  // runs without us (ptrace), or cannot publish any more: others see what the kernel says
+  };
+  static constexpr unsigned kVforks = 4;
+  uint32_t version;
+  uint32_t state;
+  uint64_t rewrites;  // grows before the other place is written, and again when it has taken over
+  uint64_t where;     // upper half: page where the records are; lower half: bytes of them
+  uint64_t program;   // the log whose manifest has its arguments and environment
+  uint64_t ignored, caught;
+  int32_t our_fds[kOurFds];
+  uint32_t vforked[kVforks];  // children that run in its memory (vfork), by depth
+};
+
+class Published final : public guest::MapListener {
+ public:
+  // `rewrite` tells everything anew, by the calls below.
+  Published(std::string folder, std::function<void()> rewrite);
+  ~Published() override;
+  Published(const Published&) = delete;
+  Published& operator=(const Published&) = delete;
+
+  // Makes the file of this process, or takes that of the program that it was before; `state` is Loading.
+  // Without it (no rights, no space) nothing is published.
+  void begin();
+  void set_state(PublishedHead::State state);
+  void end();  // the process ends
+  // In a forked child, to which all of this is its parent's: begins, and tells everything.
+  void become_child();
+  void tell_all();
+
+  void program(uint64_t number);
+  void signals(uint64_t ignored, uint64_t caught);
+  void our_fds(const int (&fds)[kOurFds]);
+  void vforked(size_t depth, int pid);  // 0: none
+  void thread(const Shown::Thread& thread);
+  void thread_ended(int tid);
+  void exe(const std::string& path);
+  void auxv(const std::vector<uint64_t>& words);
+  void argv(const std::string& words);  // only if it is not what the manifest says
+  void on_add(const guest::Region& r) override;
+  void on_remove(uint64_t start, uint64_t end) override;
+  void on_protect(uint64_t start, uint64_t end, int prot) override;
+
+ private:
+  struct Place {
+    uint64_t page = 0, size = 0;
+  };
+  void append(uint32_t kind, const void* fixed, size_t size, std::string_view text = {});
+  void use_place(uint64_t bytes);
+  void give_up();
+  bool add_place(Place& place, uint64_t bytes);
+  char* base() const { return reinterpret_cast<char*>(head_); }
+
+  std::string folder_, path_;
+  std::function<void()> rewrite_;
+  PublishedHead* head_ = nullptr;  // null: not published
+  uint64_t mapped_ = 0;
+  Place places_[2];
+  int used_ = 0;
+  uint64_t length_ = 0;
+  bool rewriting_ = false;
+  std::map<int, Shown::Thread> told_;
+};
+
+// What a process of the recording has published; nullopt: it is none of its, or runs natively. Waits for
+// those that are being started. `records` false: only what the head has (signals, our descriptors).
+std::optional<Shown> published_by(const recording::Recording& recording, int pid, bool records = true);
+// This process goes on without us.
+void unpublish(const std::string& folder);
+// Files of processes that were killed.
+void clean_published(const std::string& folder);
+
+// The process that a thread belongs to; 0: there is none.
+int process_of(int tid);
+// Does this process run our program?
+bool is_recorded(int pid);
+
+}  // namespace backstep::recorder
