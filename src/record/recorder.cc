@@ -560,6 +560,15 @@ void Recorder::note_once(const std::string& text) {
   manifest_.notes.push_back(text);
 }
 
+namespace {
+
+// Signals that mean a mistake of the program's.
+bool is_crash(int signo) {
+  return is_synchronous(signo) || signo == SIGABRT || signo == SIGSYS;
+}
+
+}  // namespace
+
 void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool asynchronous) {
   Context& ctx = context();
   bool stopped = !log_.active();
@@ -575,6 +584,8 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
       recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   save_manifest();
+  const bool crashed = kind == EndKind::Signal && is_crash(static_cast<int>(status));
+  if (crashed) tree_.note_crash(origin_.process);
   auto& end = *manifest_.end;
   std::string more;
   if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);
@@ -582,12 +593,32 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
                   static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
                   recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+  if (leader_ && !crashed && tree_.first_crash()) say_crash();
   if (options_.engine.statistics) say(process_.engine().statistics());
   if (leader_) {
     SharedControl::clean(recording_.dir());
     clean_published(recording_.dir());
   }
   if (shares_files_) log_.abandon();  // the end of this process would not close it
+}
+
+// The program ends as if all were well, but a process of the tree does not.
+void Recorder::say_crash() {
+  const uint64_t number = tree_.first_crash(), others = tree_.crashes() - 1;
+  recording::Manifest manifest;
+  try {
+    manifest = recording::Manifest::load(recording_.manifest_path(number));
+  } catch (const Error&) {
+    return;  // `ps` will tell
+  }
+  std::string command;
+  for (const std::string& word : manifest.argv) command += (command.empty() ? "" : " ") + word;
+  const char* signal = manifest.end ? sigabbrev_np(static_cast<int>(manifest.end->status)) : nullptr;
+  if (!signal) return;
+  constexpr size_t kMost = 60;
+  if (command.size() > kMost) command = command.substr(0, kMost) + "…";
+  say(fmt::format("process #{} ({}) died of SIG{}{}; backstep replay -p '#{}' shows it", number, command,
+                  signal, others ? fmt::format(", and {} more crashed", others) : "", number));
 }
 
 void Recorder::save_manifest() {

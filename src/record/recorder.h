@@ -144,6 +144,7 @@ class Recorder final : public guest::Placer {
   bool follows(const std::string& path) const;
   void log_turn(recording::TurnReason reason, uint8_t flags, Address pc, int next);
   void save_manifest();
+  void say_crash();
 
   // record_shared.cc
   SharedObject* shared_object(const guest::Region& region);

@@ -74,13 +74,23 @@ void Tree::count_shared_file() {
   count(last_ + 1);
 }
 
+void Tree::note_crash(uint64_t number) {
+  uint64_t none = 0;
+  __atomic_compare_exchange_n(last_ + 2, &none, with_check(static_cast<uint32_t>(number)), false,
+                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  count(last_ + 3);
+}
+
 bool Tree::is_intact(const Recording& recording) {
   std::ifstream in(path(recording), std::ios::binary);
   if (!in) return true;  // a recorder that was killed at once
   std::vector<char> bytes(kSize + 1);
   in.read(bytes.data(), kSize + 1);
-  return in.gcount() == kSize && is_counter(bytes.data()) && is_counter(bytes.data() + 8) &&
-         std::all_of(bytes.begin() + 16, bytes.end(), [](char b) { return b == 0; });
+  constexpr size_t kWords = 4;
+  for (size_t i = 0; i < kWords; i++)
+    if (!is_counter(bytes.data() + 8 * i)) return false;
+  return in.gcount() == kSize &&
+         std::all_of(bytes.begin() + 8 * kWords, bytes.end(), [](char b) { return b == 0; });
 }
 
 std::vector<ProcessInfo> list_processes(const Recording& recording) {

@@ -25,6 +25,12 @@ class Tree {
   const uint64_t& shared_files() const { return last_[1]; }
   void count_shared_file();
 
+  // Processes that died of a signal that means a mistake (SIGSEGV and the like): how many, and the first
+  // one's log; 0: none.
+  void note_crash(uint64_t number);
+  uint64_t first_crash() const { return static_cast<uint32_t>(__atomic_load_n(last_ + 2, __ATOMIC_SEQ_CST)); }
+  uint64_t crashes() const { return static_cast<uint32_t>(__atomic_load_n(last_ + 3, __ATOMIC_SEQ_CST)); }
+
  private:
   uint64_t* last_;  // low half: the number; high half: its CRC-32C
 };
