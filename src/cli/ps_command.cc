@@ -64,20 +64,6 @@ std::string end_of(const ProcessInfo& info) {
   return "?";
 }
 
-// `spawned`: execve in a child of vfork, which is a process of its own.
-const char* birth_name(Birth birth, bool spawned) {
-  if (spawned) return "spawn";
-  switch (birth) {
-    case Birth::Start:
-      return "start";
-    case Birth::Fork:
-      return "fork";
-    case Birth::Exec:
-      return "exec";
-  }
-  return "?";
-}
-
 }  // namespace
 
 int ps_command(const Args& args) {
@@ -100,11 +86,7 @@ int ps_command(const Args& args) {
   const auto r = recording::Library::standard().resolve(dir);
 
   std::map<uint64_t, std::vector<ProcessInfo>> children;  // by parent, ascending
-  std::map<uint64_t, uint64_t> pids;
-  for (const ProcessInfo& info : recording::list_processes(r)) {
-    children[info.parent].push_back(info);
-    pids[info.number] = info.pid;
-  }
+  for (const ProcessInfo& info : recording::list_processes(r)) children[info.parent].push_back(info);
   Table table({">NUMBER", ">PID", "BORN", "END", ">TICKS", ">EVENTS", "COMMAND"});
   Json all = Json::array();
   std::function<void(uint64_t, int)> walk = [&](uint64_t parent, int depth) {
@@ -112,9 +94,8 @@ int ps_command(const Args& args) {
       Tick ticks = 0;
       uint64_t events = 0;
       complete_from_log(r, info, ticks, events);
-      const bool spawned = info.birth == Birth::Exec && pids[info.parent] != info.pid;
-      const int indent = info.birth == Birth::Exec && !spawned ? depth - 1 : depth;
-      const char* born = birth_name(info.birth, spawned);
+      const int indent = info.birth == Birth::Exec && !info.spawned ? depth - 1 : depth;
+      const char* born = recording::birth_name(info);
       table.add({std::to_string(info.number), std::to_string(info.pid), born, end_of(info),
                  format_count(ticks), format_count(events),
                  std::string(static_cast<size_t>(2 * std::max(indent, 0)), ' ') +

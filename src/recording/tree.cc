@@ -118,11 +118,25 @@ std::vector<ProcessInfo> list_processes(const Recording& recording) {
       // A child that has not ended properly: its command is its parent's.
       if (auto parent = all.find(info.parent); parent != all.end()) info.argv = parent->second.argv;
     }
+    if (auto parent = all.find(info.parent); parent != all.end())
+      info.spawned = info.birth == Birth::Exec && parent->second.pid != info.pid;
     all[number] = info;
   }
   std::vector<ProcessInfo> list;
   for (auto& [number, info] : all) list.push_back(std::move(info));
   return list;
+}
+
+const char* birth_name(const ProcessInfo& info) {
+  switch (info.birth) {
+    case Birth::Start:
+      return "start";
+    case Birth::Fork:
+      return "fork";
+    case Birth::Exec:
+      return info.spawned ? "spawn" : "exec";
+  }
+  return "?";
 }
 
 namespace {

@@ -41,12 +41,14 @@ struct ProcessInfo {
   Birth birth = Birth::Start;
   uint64_t parent = 0, parent_event = 0;
   uint64_t pid = 0;
+  bool spawned = false;           // by execve in a child of vfork: a new program in a new process
   std::vector<std::string> argv;  // of the nearest ancestor that has a manifest, if this one has none
   std::optional<Manifest::End> end;
   bool empty = false;    // nothing was logged: killed at once
   bool damaged = false;  // the header cannot be read, or is that of another log
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);
+const char* birth_name(const ProcessInfo& info);  // start, fork, exec, spawn
 
 // The log that a user means: `#N` or `process-N` is the log with that number, `pid:N` the last one of the
 // process with that pid, and a mere N the latter or, if no process has that pid, the former. Throws Error.

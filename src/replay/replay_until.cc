@@ -305,8 +305,15 @@ bool Replayer::turn_is_due() {
   return peek(header) && static_cast<EventKind>(header.kind) != EventKind::Signal;
 }
 
+void Replayer::know_forking_threads(const std::vector<int>& names) {
+  ancestors_.assign(names.size(), 0);
+  for (size_t i = names.size(); i-- > 0 && names[i] == names.back();) ancestors_[i] = names[i];
+}
+
 int Replayer::id_of(const guest::Thread& thread) const {
   constexpr int kOthers = 1 << 30;
+  if (path_at_ < path_.size() && path_at_ < ancestors_.size() && ancestors_[path_at_] == thread.name)
+    return path_.back().pid;
   for (auto& [name, other] : process_.threads())
     if (name < thread.name && other->tid == thread.tid) return kOthers + thread.name;
   return thread.tid;

@@ -106,7 +106,7 @@ void Replayer::choose_logs() {
   open_log(options_.process);
   while (static_cast<recording::Birth>(log_->header().birth) == recording::Birth::Fork) {
     const auto& header = log_->header();
-    path_.insert(path_.begin(), {header.process, header.parent_event});
+    path_.insert(path_.begin(), {header.process, header.parent_event, static_cast<int>(header.pid)});
     if (header.parent >= header.process)
       throw Error("the recording is damaged: a process was started before its parent", kExitDivergence);
     open_log(header.parent);

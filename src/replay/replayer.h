@@ -61,8 +61,11 @@ class Replayer {
   void divert();
   bool diverted() const { return diverted_; }
   guest::Process& process() { return process_; }
-  // The tid of a thread; a child of vfork, which shares its parent's, has a number of its own.
+  // The tid of a thread; a child of vfork, which shares its parent's, has a number of its own. In the replay
+  // of a forked process the thread that it descends from has its pid from the start, so that a debugger takes
+  // them for one.
   int id_of(const guest::Thread& thread) const;
+  void know_forking_threads(const std::vector<int>& names);  // one for each fork on the way to the process
   // The signal that the instruction at the position raises; runs it, so ask in a fork.
   std::optional<siginfo_t> probe_fault();
 
@@ -132,9 +135,12 @@ class Replayer {
   // before.
   struct Step {
     uint64_t process, event;
+    int pid;
   };
   std::vector<Step> path_;
   size_t path_at_ = 0;
+  // While path_at_ is i, [i] is the thread that the process's first one descends from; 0: none.
+  std::vector<int> ancestors_;
   std::vector<std::vector<guest::KernelSigaction>> before_vfork_;  // of those that wait for a child of vfork
   std::optional<Outcome> outcome_;
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation

@@ -27,25 +27,17 @@ std::string part_of(const std::string& document, std::string_view range) {
 
 }  // namespace
 
-std::string GdbServer::thread_name(int thread) {
-  if (!thread_names_) {
-    const std::string program = manifest_.argv.empty() ? manifest_.exe : manifest_.argv.front();
-    thread_names_.emplace(timeline_.log(), program.substr(program.rfind('/') + 1));
-  }
-  return thread_names_->at(thread, timeline_.now().event);
-}
-
 std::string GdbServer::transfer(std::string_view packet) {
   auto takes = [&](std::string_view name) {
     if (!packet.starts_with(name)) return false;
     packet.remove_prefix(name.size());
     return true;
   };
-  if (takes("features:read:target.xml:")) return part_of(layout_.xml(), packet);
-  if (takes("auxv:read::")) return part_of(std::string(auxv_.begin(), auxv_.end()), packet);
+  if (takes("features:read:target.xml:")) return part_of(at().layout.xml(), packet);
+  if (takes("auxv:read::")) return part_of(std::string(at().auxv().begin(), at().auxv().end()), packet);
   if (takes("libraries-svr4:read:")) {
     packet.remove_prefix(std::min(packet.size(), packet.find(':') + 1));
-    return part_of(libraries_document(loaded_libraries(auxv_, guest_memory())), packet);
+    return part_of(libraries_document(loaded_libraries(at().auxv(), at().memory())), packet);
   }
   if (takes("memory-map:read::"))
     // What is mapped changes with time, and gdb asks only once: all of it may be memory.
@@ -54,35 +46,40 @@ std::string GdbServer::transfer(std::string_view packet) {
         "<memory type=\"ram\" start=\"0x0\" length=\"0xffffffffffffffff\"/></memory-map>\n",
         packet);
   if (takes("exec-file:read:")) {
-    size_t colon = packet.find(':');
-    return part_of(manifest_.exe, packet.substr(colon + 1));
+    const size_t colon = packet.find(':');
+    if (colon > 0) select(fmt::format("p{}", packet.substr(0, colon)));
+    return part_of(at().manifest.exe, packet.substr(colon + 1));
   }
   if (takes("threads:read::")) {
     std::string xml = "<?xml version=\"1.0\"?>\n<threads>\n";
-    for (const auto& t : state().threads) {
-      std::string extra = t.tid == state().tid ? "has the turn" : "waits for its turn";
-      if (t.in_call) {
-        const char* name = guest::syscall_row(t.call).name;
-        extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
+    for (auto& [pid, process] : attached_) {
+      if (!process.view || process.borrowed) {
+        xml += fmt::format("<thread id=\"{}\"/>\n", thread_id(pid, pid));
+        continue;
       }
-      xml += fmt::format("<thread id=\"{}\" name=\"{}\">{}</thread>\n", thread_id(t.tid),
-                         escaped(thread_name(t.name)), extra);
+      const timeline::WorkerState& state = process.view->state();
+      for (const auto& t : state.threads) {
+        std::string extra = t.tid == state.tid ? "has the turn" : "waits for its turn";
+        if (t.in_call) {
+          const char* name = guest::syscall_row(t.call).name;
+          extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
+        }
+        xml += fmt::format("<thread id=\"{}\" name=\"{}\">{}</thread>\n", thread_id(pid, t.tid),
+                           escaped(process.view->thread_name(t.name)), extra);
+      }
     }
     return part_of(xml + "</threads>\n", packet);
   }
   if (takes("siginfo:read::")) {
-    if (siginfo_.empty() && timeline_.at_end() && timeline_.log().end_signal() && !timeline_.diverted())
-      siginfo_ = timeline_.present().fork().siginfo();
-    std::string info(siginfo_.begin(), siginfo_.end());
+    if (at().siginfo.empty() && timeline().at_end() && timeline().log().end_signal() &&
+        !timeline().diverted())
+      at().siginfo = timeline().present().fork().siginfo();
+    std::string info(at().siginfo.begin(), at().siginfo.end());
     info.resize(128);
     return part_of(info, packet);
   }
   if (takes("siginfo:write::")) return "OK";
   return "";
-}
-
-ReadGuest GdbServer::guest_memory() {
-  return [this](Address at, uint64_t n) { return timeline_.present().read(at, n); };
 }
 
 std::string GdbServer::thread_local_variable(std::string_view packet) {
@@ -97,15 +94,15 @@ std::string GdbServer::thread_local_variable(std::string_view packet) {
   if (!link_map) return "E01";
   if (!link_map_layout_) {
     link_map_layout_.emplace();
-    for (const auto& file : timeline_.log().files()) {
+    for (const auto& file : timeline().log().files()) {
       const std::string name = file.path.substr(file.path.rfind('/') + 1);
       if (!name.starts_with("libc.so") && !name.starts_with("libc-") && !name.starts_with("libpthread"))
         continue;
       if ((*link_map_layout_ = link_map_layout(files_.stored(file.path)))) break;
     }
   }
-  auto address = thread_local_address(registers_of(*tid > 0 ? *tid : state().tid).fs_base, *link_map, *offset,
-                                      *link_map_layout_, guest_memory());
+  auto address = thread_local_address(at().registers_of(*tid > 0 ? *tid : at().state().tid).fs_base,
+                                      *link_map, *offset, *link_map_layout_, at().memory());
   if (address) return fmt::format("{:x}", *address);
   return error_text("this thread has not got this thread-local variable at this moment");
 }
@@ -115,7 +112,7 @@ std::string GdbServer::region_info(std::string_view packet) {
   auto address = take_hex(packet);
   if (!address) return "E01";
   Address before = 0;
-  std::istringstream maps(timeline_.present().maps());
+  std::istringstream maps(timeline().present().maps());
   for (std::string line; std::getline(maps, line);) {
     char permissions[5] = "";
     unsigned long start = 0, end = 0;
@@ -138,19 +135,19 @@ std::optional<std::string> GdbServer::proc_file(const std::string& path) {
   const std::string folder = fmt::format("/proc/{}/", pid_);
   if (!path.starts_with(folder)) return std::nullopt;
   const std::string name = path.substr(folder.size());
-  if (name == "maps" || name.ends_with("/maps")) return timeline_.present().maps();
+  if (name == "maps" || name.ends_with("/maps")) return timeline().present().maps();
   if (name == "cmdline") {
     std::string text;
-    for (const std::string& word : manifest_.argv) text += word + '\0';
+    for (const std::string& word : at().manifest.argv) text += word + '\0';
     return text;
   }
-  if (name == "auxv") return std::string(auxv_.begin(), auxv_.end());
+  if (name == "auxv") return std::string(at().auxv().begin(), at().auxv().end());
   return std::nullopt;
 }
 
 std::optional<std::string> GdbServer::proc_link(const std::string& path) {
-  if (path == fmt::format("/proc/{}/exe", pid_)) return manifest_.exe;
-  if (path == fmt::format("/proc/{}/cwd", pid_)) return manifest_.cwd;
+  if (path == fmt::format("/proc/{}/exe", pid_)) return at().manifest.exe;
+  if (path == fmt::format("/proc/{}/cwd", pid_)) return at().manifest.cwd;
   return std::nullopt;
 }
 

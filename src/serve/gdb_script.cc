@@ -81,6 +81,20 @@ end
 document bookmark
 Keep the present moment under a name, in the recording: bookmark NAME. `goto NAME` returns to it.
 end
+define process
+  if $argc == 0
+    monitor process
+  end
+  if $argc == 1
+    monitor process $arg0
+  end
+  if $argc == 2
+    monitor process $arg0 $arg1
+  end
+end
+document process
+List the processes of the recording, or choose one: process #N|PID [start|end].
+end
 define bookmarks
   monitor bookmarks
 end
@@ -89,6 +103,7 @@ List the bookmarks of the recording.
 end
 python
 import gdb
+import re
 
 class BackstepMove(gdb.Command):
     """As the commands above; in addition gdb looks at which libraries there are at that moment."""
@@ -190,6 +205,51 @@ BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the on
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
 BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
              backstep_last)
+
+def backstep_name_process():
+    """`monitor` is about the selected inferior. gdb tells the server which that is when it reads something, and else not."""
+    if sum(1 for i in gdb.inferiors() if i.pid) > 1 and gdb.selected_thread():
+        gdb.execute("maintenance flush register-cache", False, True)
+        gdb.parse_and_eval("$pc").fetch_lazy()
+
+gdb.execute("define hook-monitor\npython backstep_name_process()\nend")
+
+class BackstepProcess(gdb.Command):
+    """The processes of the recording.
+process                         list them; * is the present one
+process #N | PID                change over to one, where this session has left it; else at its beginning
+process #N | PID start | end    ... at its first or last moment
+Each process is an inferior of gdb's (`info inferiors`, `inferior 1` goes back); #N are numbers of logs: a process has
+one for every program that it executed."""
+
+    def __init__(self):
+        super().__init__("process", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        text = gdb.execute("monitor process " + argument, False, True)
+        gdb.write(text)
+        found = re.match(r"process #\d+, pid (\d+), .*: (.*)$", text)
+        if not found:
+            return
+        pid, how = int(found[1]), found[2]
+        there = [i for i in gdb.inferiors() if i.pid == pid]
+        if there and there[0] != gdb.selected_inferior():
+            gdb.execute("inferior %d" % there[0].num)
+        if how.endswith("shows it") and there:
+            for quiet in "maintenance flush register-cache", "maintenance flush dcache":
+                gdb.execute(quiet, False, True)
+            gdb.execute("stepi")
+            gdb.execute("monitor settled", False, True)
+        elif not there:
+            free = [i for i in gdb.inferiors() if not i.pid]
+            if not free:
+                gdb.execute("add-inferior", False, True)
+                free = [i for i in gdb.inferiors() if not i.pid]
+            if free[-1] != gdb.selected_inferior():
+                gdb.execute("inferior %d" % free[-1].num, False, True)
+            gdb.execute("attach %d" % pid)
+
+BackstepProcess()
 
 class BackstepTell(gdb.Command):
     """gdb's own words for checkpoints."""

@@ -46,18 +46,6 @@ int from_gdb_signal(int number) {
   return 0;
 }
 
-// What is known about the program of a process; a forked child runs its ancestor's.
-recording::Manifest manifest_of(const recording::Recording& recording, const timeline::LogIndex& log) {
-  try {
-    return recording::Manifest::load(recording.manifest_path(log.image()));
-  } catch (const Error&) {
-    // A process that was killed has none: the first file that was mapped is the program.
-    recording::Manifest manifest = recording.manifest();
-    if (!log.files().empty()) manifest.exe = log.files().front().path;
-    return manifest;
-  }
-}
-
 // `;X length,code…` behind a breakpoint or watchpoint. One that is not for us leaves none: then it stops
 // always, and gdb looks itself.
 std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_view packet) {
@@ -76,52 +64,33 @@ std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_vie
 
 }  // namespace
 
-GdbServer::GdbServer(timeline::Timeline& timeline, const recording::Library& library,
-                     const recording::Recording& recording)
-    : timeline_(timeline),
-      manifest_(manifest_of(recording, timeline.log())),
-      files_(library, recording, timeline.log(), manifest_.exe),
-      layout_(manifest_.cpu.shown.count("xcr0") ? manifest_.cpu.shown.at("xcr0") : 7),
-      monitor_(timeline, recording) {
-  pid_ = timeline.log().pid() ? timeline.log().pid() : state().tid;
+GdbServer::GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording)
+    : options_(std::move(options)),
+      library_(std::move(library)),
+      recording_(std::move(recording)),
+      last_log_(options_.process),
+      files_(library_, recording_) {
   files_.made_up = [this](const std::string& path) { return proc_file(path); };
   files_.made_up_link = [this](const std::string& path) { return proc_link(path); };
-  // The auxiliary vector stands behind the environment on the first stack; the program may overwrite it
-  // later.
-  Address at = timeline_.log().start_stack();
-  auto word = [&](Address a) {
-    auto bytes = timeline_.present().read(a, 8);
-    uint64_t value = 0;
-    if (bytes.size() == 8) std::memcpy(&value, bytes.data(), 8);
-    return value;
-  };
-  at += 8 * (word(at) + 2);
-  while (word(at)) at += 8;
-  at += 8;
-  for (int i = 0; i < 64; i++, at += 16) {
-    auto pair = timeline_.present().read(at, 16);
-    auxv_.insert(auxv_.end(), pair.begin(), pair.end());
-    if (word(at) == 0) break;
-  }
+  attach(last_log_);
 }
 
 GdbServer::Left GdbServer::serve(Fd socket) {
   PacketStream stream(std::move(socket));
   stream_ = &stream;
-  timeline_.attention.fd = stream.fd();
-  timeline_.attention.stop_wanted = [&] { return stream.interrupted(); };
-  timeline_.attention.output = [&](const std::string& text) { tell(text); };
-  breaks_.clear();
-  watches_.clear();
-  watch_conditions_.clear();
+  ear_.fd = stream.fd();
+  ear_.stop_wanted = [&] { return stream.interrupted(); };
+  ear_.output = [&](const std::string& text) { tell(text); };
   wanted_ = {};
-  general_ = continue_ = 0;
-  about_child_ = false;
-  multiprocess_ = swbreak_ = hwbreak_ = false;
+  general_ = continue_pid_ = 0;
+  multiprocess_ = swbreak_ = hwbreak_ = exec_events_ = extended_ = false;
   told_diverted_ = false;
   interrupted_.reset();
-  timeline_.end_diversion();
-  forget();
+  attach_to_ = 0;
+  attached_.clear();
+  attach(last_log_);
+  timeline().end_diversion();
+  at().forget();
   last_stop_ = stop_reply("T05");
   Left left = Left::Gone;
   while (auto packet = stream.receive()) {
@@ -134,7 +103,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
       reply = answer(*packet);
     } catch (const Error& e) {
       // Also a divergence: gdb is told, and the present stays what it was as far as it can.
-      fmt::print(stderr, "backstep: {}\n", e.what());
+      if (!attached_.empty()) fmt::print(stderr, "backstep: {}\n", e.what());
       reply = error_text(e.what());
       std::replace(reply->begin(), reply->end(), '\n', ' ');
     }
@@ -146,7 +115,8 @@ GdbServer::Left GdbServer::serve(Fd socket) {
     if (!stream.send(*reply)) break;
     if (*packet == "QStartNoAckMode") stream.set_acknowledge(false);
   }
-  timeline_.attention = {};
+  ear_ = {};
+  for (auto& [log, debuggee] : held_) debuggee->timeline.attention = {};
   files_.close_all();
   stream_ = nullptr;
   return left;
@@ -160,24 +130,8 @@ void GdbServer::tell(const std::string& text) {
   }
 }
 
-void GdbServer::forget() {
-  state_.reset();
-  registers_.clear();
-}
-
-const timeline::WorkerState& GdbServer::state() {
-  if (!state_) state_ = timeline_.present().state();
-  return *state_;
-}
-
-const Registers& GdbServer::registers_of(int tid) {
-  auto found = registers_.find(tid);
-  if (found == registers_.end()) found = registers_.emplace(tid, timeline_.present().registers(tid)).first;
-  return found->second;
-}
-
-std::string GdbServer::thread_id(int tid) const {
-  return multiprocess_ ? fmt::format("p{:x}.{:x}", pid_, tid) : fmt::format("{:x}", tid);
+std::string GdbServer::thread_id(int pid, int tid) const {
+  return multiprocess_ ? fmt::format("p{:x}.{:x}", pid, tid) : fmt::format("{:x}", tid);
 }
 
 std::optional<int> GdbServer::parse_thread(std::string_view text) const {
@@ -193,40 +147,33 @@ std::optional<int> GdbServer::parse_thread(std::string_view text) const {
   return id ? std::optional(static_cast<int>(*id)) : std::nullopt;
 }
 
-bool GdbServer::is_child(std::string_view thread) const {
-  if (!thread.starts_with('p')) return false;
-  thread.remove_prefix(1);
-  auto pid = take_hex(thread);
-  return pid && *pid != 0 && static_cast<int>(*pid) != pid_;
-}
-
 int GdbServer::general_thread() {
-  for (const auto& t : state().threads)
+  for (const auto& t : at().state().threads)
     if (t.tid == general_) return general_;
-  return state().tid;
+  return at().state().tid;
 }
 
 std::string GdbServer::stop_reply(std::string_view head) {
-  const int tid = state().tid;
+  const int tid = at().state().tid;
   general_ = tid;
   std::string reply(head);
-  const Registers& r = registers_of(tid);
+  const Registers& r = at().registers_of(tid);
   for (size_t n : {RegisterLayout::kRbp, RegisterLayout::kRsp, RegisterLayout::kRip}) {
-    auto bytes = layout_.get(r, n);
+    auto bytes = at().layout.get(r, n);
     reply += fmt::format("{:x}:{};", n, to_hex(bytes.data(), bytes.size()));
   }
   return reply + "thread:" + thread_id(tid) + ";";
 }
 
 std::string GdbServer::stop_reply(const Arrival& arrival) {
-  forget();
-  siginfo_.clear();
+  at().forget();
+  at().siginfo.clear();
   std::string head = "T05";
   switch (arrival.why) {
     case Arrival::Stepped:
       break;
     case Arrival::Break:
-      if (breaks_.count({'1', timeline_.now().pc}) && hwbreak_) {
+      if (selected().points.breaks.count({'1', timeline().now().pc}) && hwbreak_) {
         head += "hwbreak:;";
       } else if (swbreak_) {
         head += "swbreak:;";
@@ -239,10 +186,10 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
     }
     case Arrival::Signal:
       head = fmt::format("T{:02x}", to_gdb_signal(arrival.signo));
-      for (const auto& s : timeline_.log().signals())
-        if (s.moment.tick == timeline_.now().tick && s.moment.pc == timeline_.now().pc &&
+      for (const auto& s : timeline().log().signals())
+        if (s.moment.tick == timeline().now().tick && s.moment.pc == timeline().now().pc &&
             s.signo == arrival.signo)
-          siginfo_ = s.siginfo;
+          at().siginfo = s.siginfo;
       break;
     case Arrival::CallEntry:
       head += fmt::format("syscall_entry:{:x};", arrival.nr);
@@ -251,14 +198,15 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       head += fmt::format("syscall_return:{:x};", arrival.nr);
       break;
     case Arrival::Fork:
-      head += fmt::format("fork:{};", multiprocess_ ? fmt::format("p{0:x}.{0:x}", arrival.pid)
-                                                    : fmt::format("{:x}", arrival.pid));
+    case Arrival::Vfork:
+      head += fork_head(arrival);
       break;
     case Arrival::Begin:
+      tell(before_the_beginning());
       head += "replaylog:begin;";
       break;
     case Arrival::End:
-      tell(fmt::format("backstep: {}; this is the end of the recording.\n", timeline_.log().end_text()));
+      tell(fmt::format("backstep: {}; this is the end of the recording.\n", timeline().log().end_text()));
       head += "replaylog:end;";
       break;
     case Arrival::Interrupted:
@@ -273,9 +221,10 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
   return last_stop_;
 }
 
-timeline::Stops GdbServer::stops() const {
+timeline::Stops GdbServer::stops() {
+  const Points& points = selected().points;
   timeline::Stops stops;
-  for (auto& [key, conditions] : breaks_) {
+  for (auto& [key, conditions] : points.breaks) {
     auto same = std::find_if(stops.breaks.begin(), stops.breaks.end(),
                              [pc = key.second](const replayer::Breakpoint& b) { return b.pc == pc; });
     if (same == stops.breaks.end()) {
@@ -286,7 +235,7 @@ timeline::Stops GdbServer::stops() const {
       same->conditions.insert(same->conditions.end(), conditions.begin(), conditions.end());
     }
   }
-  for (auto& [key, watch] : watches_) stops.watches.push_back(watch);
+  for (auto& [key, watch] : points.watches) stops.watches.push_back(watch);
   return stops;
 }
 
@@ -298,36 +247,37 @@ bool GdbServer::was_interrupted() {
   return when && std::chrono::steady_clock::now() - *when < kAtOnce;
 }
 
-std::string GdbServer::move(const std::function<Arrival()>& movement, bool backward) {
-  if (gone_to_) {
-    Arrival there = *gone_to_;
-    gone_to_.reset();
-    return stop_reply(there);
-  }
+std::string GdbServer::move(const std::function<Arrival()>& movement, Way way) {
   if (was_interrupted()) {
     Arrival here;
     here.why = Arrival::Interrupted;
     return stop_reply(here);
   }
-  return stop_reply(with_old_value(movement(), backward));
+  Arrival arrival = with_old_value(movement(), way == Backwards);
+  // A child that gdb has as an inferior of its own already cannot be born again.
+  while ((arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork) && attached_.count(arrival.pid))
+    arrival = with_old_value(movement(), way == Backwards);
+  if (auto reply = beyond(arrival, way)) return *reply;
+  return stop_reply(arrival);
 }
 
 // gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
 // from long ago. So it is shown the other side of the change first, where its own condition does not hold and
 // it goes on.
 GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backward) {
-  const auto shown = std::exchange(shown_, std::nullopt);
-  if (arrival.why != Arrival::Watch || shown == timeline_.now()) return arrival;
-  auto conditions = std::find_if(watch_conditions_.begin(), watch_conditions_.end(),
+  const auto shown = std::exchange(selected().shown, std::nullopt);
+  if (arrival.why != Arrival::Watch || shown == timeline().now()) return arrival;
+  const auto& watched = selected().points.watch_conditions;
+  auto conditions = std::find_if(watched.begin(), watched.end(),
                                  [&](const auto& entry) { return entry.first.first == arrival.address; });
-  if (conditions == watch_conditions_.end()) return arrival;
-  forget();
-  const timeline::Position place = timeline_.now();
-  const int tid = state().tid;
+  if (conditions == watched.end()) return arrival;
+  at().forget();
+  const timeline::Position place = timeline().now();
+  const int tid = at().state().tid;
   const Arrival other =
-      backward ? timeline_.step(tid, 0, 0, {}, timeline::Wanted::nothing()) : timeline_.step_back(tid);
+      backward ? timeline().step(tid, 0, 0, {}, timeline::Wanted::nothing()) : timeline().step_back(tid);
   auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* server) {
-    auto bytes = static_cast<const GdbServer*>(server)->timeline_.present().read(address, size);
+    auto bytes = static_cast<timeline::Timeline*>(const_cast<void*>(server))->present().read(address, size);
     if (bytes.size() != size) return false;
     *to = 0;
     std::memcpy(to, bytes.data(), size);
@@ -336,25 +286,25 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
   bool holds = other.why != Arrival::Stepped;
   const Context none{};  // these conditions use no registers
   for (const auto& code : conditions->second) {
-    const replayer::Value v = replayer::evaluate(code.data(), code.size(), none, read, this);
+    const replayer::Value v = replayer::evaluate(code.data(), code.size(), none, read, &timeline());
     holds = holds || !v.known || v.value;
   }
   if (holds) {
-    timeline_.go_to(place);
+    timeline().go_to(place);
   } else {
-    shown_ = place;
+    selected().shown = place;
   }
   return arrival;
 }
 
 // Is the diversion in the middle of a call that gdb makes?
 bool GdbServer::pc_changed() {
-  return timeline_.diverted() && registers_of(state().tid).rip != timeline_.now().pc;
+  return timeline().diverted() && at().registers_of(at().state().tid).rip != timeline().now().pc;
 }
 
 std::string GdbServer::run_diverted(std::optional<int> step_tid) {
-  Halt halt = timeline_.run_diverted(stops(), step_tid);
-  forget();
+  Halt halt = timeline().run_diverted(stops(), step_tid);
+  at().forget();
   std::string head = "T05";
   if (halt.why == Halt::Break && swbreak_) head += "swbreak:;";
   if (halt.why == Halt::Fault) head = fmt::format("T{:02x}", to_gdb_signal(halt.signo));
@@ -362,8 +312,8 @@ std::string GdbServer::run_diverted(std::optional<int> step_tid) {
   if (halt.why == Halt::Watch) head += fmt::format("watch:{:x};", halt.address);
   if (halt.why == Halt::Ended) {
     tell("backstep: the changed copy of the program has ended; back in the recorded run.\n");
-    timeline_.end_diversion();
-    forget();
+    timeline().end_diversion();
+    at().forget();
     head = "T00";
   }
   last_stop_ = stop_reply(head);
@@ -382,11 +332,14 @@ std::string GdbServer::resume(std::string_view actions) {
     if (action.empty()) return "E01";
     size_t colon = action.find(':');
     int tid = 0;
-    if (colon != std::string_view::npos) tid = parse_thread(action.substr(colon + 1)).value_or(0);
+    if (colon != std::string_view::npos) {
+      if (!select(action.substr(colon + 1))) return "E01";
+      tid = parse_thread(action.substr(colon + 1)).value_or(0);
+    }
     const char kind = action[0];
     if (kind == 't') return "OK";
     if ((kind == 's' || kind == 'S' || kind == 'r') && !step) {
-      step = tid > 0 ? tid : state().tid;
+      step = tid;
       if (kind == 'r') {
         action.remove_prefix(1);
         range_start = take_hex(action).value_or(0);
@@ -395,14 +348,17 @@ std::string GdbServer::resume(std::string_view actions) {
       }
     }
   }
+  if (auto reply = pending_reply()) return *reply;
+  if (step && *step <= 0) step = at().state().tid;
+  if (!pc_changed()) tell_diverted();
   if (pc_changed()) return run_diverted(step);
   if (step) {
     bool alive = false;
-    for (const auto& t : state().threads) alive |= t.tid == *step;
-    if (!alive) step = state().tid;
-    return move([&] { return timeline_.step(*step, range_start, range_end, stops(), wanted_); });
+    for (const auto& t : at().state().threads) alive |= t.tid == *step;
+    if (!alive) step = at().state().tid;
+    return move([&] { return timeline().step(*step, range_start, range_end, stops(), wanted_); });
   }
-  return move([&] { return timeline_.forward(stops(), wanted_); });
+  return move([&] { return timeline().forward(stops(), wanted_); });
 }
 
 std::string GdbServer::set_point(std::string_view packet) {
@@ -415,14 +371,15 @@ std::string GdbServer::set_point(std::string_view packet) {
   packet.remove_prefix(1);
   auto kind = take_hex(packet);
   if (!kind) return "E01";
+  Points& points = selected().points;
   if (type == '0' || type == '1') {
     if (!add) {
-      breaks_.erase({type, *address});
+      points.breaks.erase({type, *address});
       return "OK";
     }
     auto conditions = take_conditions(packet);
     if (!conditions) return "E01";
-    breaks_[{type, *address}] = std::move(*conditions);
+    points.breaks[{type, *address}] = std::move(*conditions);
     return "OK";
   }
   static constexpr replayer::Watchpoint::Kind kKinds[] = {
@@ -432,11 +389,11 @@ std::string GdbServer::set_point(std::string_view packet) {
   if (add) {
     auto conditions = take_conditions(packet);
     if (!conditions) return "E01";
-    if (auto more = watch_conditions_.find({*address, *kind}); more != watch_conditions_.end())
+    if (auto more = points.watch_conditions.find({*address, *kind}); more != points.watch_conditions.end())
       conditions = more->second;
-    watches_[key] = {kKinds[type - '2'], *address, *kind, std::move(*conditions)};
+    points.watches[key] = {kKinds[type - '2'], *address, *kind, std::move(*conditions)};
   } else {
-    watches_.erase(key);
+    points.watches.erase(key);
   }
   return "OK";
 }
@@ -447,39 +404,38 @@ std::string GdbServer::registers(std::string_view packet) {
   packet.remove_prefix(1);
   if (what == 'g') {
     std::string text;
-    for (size_t n = 0; n < layout_.count(); n++) {
-      auto bytes = layout_.get(registers_of(tid), n);
+    for (size_t n = 0; n < at().layout.count(); n++) {
+      auto bytes = at().layout.get(at().registers_of(tid), n);
       text += to_hex(bytes.data(), bytes.size());
     }
     return text;
   }
   if (what == 'p') {
     auto n = take_hex(packet);
-    if (!n || *n >= layout_.count()) return "E01";
-    auto bytes = layout_.get(registers_of(tid), *n);
+    if (!n || *n >= at().layout.count()) return "E01";
+    auto bytes = at().layout.get(at().registers_of(tid), *n);
     return to_hex(bytes.data(), bytes.size());
   }
-  Registers r = registers_of(tid);
+  Registers r = at().registers_of(tid);
   const Registers before = r;
   if (what == 'P') {
     auto n = take_hex(packet);
     if (!n || !packet.starts_with('=')) return "E01";
     auto bytes = from_hex(packet.substr(1));
-    if (!bytes || !layout_.set(r, *n, *bytes)) return "E01";
+    if (!bytes || !at().layout.set(r, *n, *bytes)) return "E01";
   } else {
     auto bytes = from_hex(packet);
     if (!bytes) return "E01";
-    size_t at = 0;
-    for (size_t n = 0; n < layout_.count() && at + layout_.size(n) <= bytes->size(); n++) {
-      layout_.set(r, n,
-                  {bytes->begin() + static_cast<ptrdiff_t>(at),
-                   bytes->begin() + static_cast<ptrdiff_t>(at + layout_.size(n))});
-      at += layout_.size(n);
+    size_t place = 0;
+    for (size_t n = 0; n < at().layout.count() && place + at().layout.size(n) <= bytes->size(); n++) {
+      at().layout.set(r, n,
+                      {bytes->begin() + static_cast<ptrdiff_t>(place),
+                       bytes->begin() + static_cast<ptrdiff_t>(place + at().layout.size(n))});
+      place += at().layout.size(n);
     }
   }
   if (std::memcmp(&before, &r, sizeof r) == 0) return "OK";
-  timeline_.divert().set_registers(tid, r);
-  registers_[tid] = r;
+  at().set_registers(tid, r);
   return "OK";
 }
 
@@ -493,7 +449,7 @@ std::string GdbServer::memory(std::string_view packet) {
   if (!length) return "E01";
   if (what == 'm' || what == 'x') {
     if (what == 'x' && *length == 0) return "OK";  // lldb's question whether we know it
-    auto bytes = timeline_.present().read(*address, std::min<uint64_t>(*length, 60'000));
+    auto bytes = timeline().present().read(*address, std::min<uint64_t>(*length, 60'000));
     if (bytes.empty() && *length) return "E14";
     return what == 'm' ? to_hex(bytes.data(), bytes.size()) : std::string(bytes.begin(), bytes.end());
   }
@@ -509,12 +465,12 @@ std::string GdbServer::memory(std::string_view packet) {
   }
   if (bytes.size() != *length) return "E01";
   if (bytes.empty()) return "OK";
-  if (timeline_.present().read(*address, bytes.size()) == bytes) return "OK";
-  return timeline_.divert().write(*address, bytes) ? "OK" : "E14";
+  if (timeline().present().read(*address, bytes.size()) == bytes) return "OK";
+  return timeline().divert().write(*address, bytes) ? "OK" : "E14";
 }
 
 void GdbServer::tell_diverted() {
-  if (told_diverted_ || !timeline_.diverted()) return;
+  if (told_diverted_ || !timeline().diverted()) return;
   told_diverted_ = true;
   tell(
       "backstep: history cannot be changed. Your change is in a copy of the program, which is dropped with "
@@ -537,12 +493,13 @@ std::string GdbServer::watch_condition(const std::string& line) {
     if (!code || !replayer::valid(*code)) return "E01";
     conditions.push_back(std::move(*code));
   }
-  for (auto& [key, watch] : watches_)
+  Points& points = selected().points;
+  for (auto& [key, watch] : points.watches)
     if (std::get<1>(key) == address && std::get<2>(key) == length) watch.conditions = conditions;
   if (conditions.empty()) {
-    watch_conditions_.erase({address, length});
+    points.watch_conditions.erase({address, length});
   } else {
-    watch_conditions_[{address, length}] = std::move(conditions);
+    points.watch_conditions[{address, length}] = std::move(conditions);
   }
   return "OK";
 }
@@ -556,16 +513,25 @@ std::string GdbServer::rcmd(std::string_view hex) {
   const bool next = line.starts_with(kNext);
   if (next) line.erase(0, kNext.size());
   if (line.starts_with("watch-condition ")) return watch_condition(line);
-  Monitor::Answer a = monitor_.run(line);
+  if (line == "settled") {  // from the script, when gdb has shown where it is
+    selected().gone_to.reset();
+    return "OK";
+  }
+  Monitor::Answer a;
+  if (const std::vector<std::string> words = words_of(line); !words.empty() && words[0] == "process") {
+    a.text = process_command(words);
+  } else {
+    a = at().monitor.run(line);
+  }
   if (a.moved) {
-    forget();
+    at().forget();
     if (next) {
-      gone_to_ = a.moved;
+      selected().gone_to = a.moved;
     } else {
       last_stop_ = stop_reply(*a.moved);
     }
-  } else if (next) {
-    gone_to_ = Arrival{};  // the step that follows must not move
+  } else if (next && !selected().gone_to) {
+    selected().gone_to = Arrival{};  // the step that follows must not move
   }
   tell(a.text);
   return "OK";
@@ -581,28 +547,31 @@ std::string GdbServer::query(std::string_view packet) {
     multiprocess_ = packet.find("multiprocess+") != std::string_view::npos;
     swbreak_ = packet.find("swbreak+") != std::string_view::npos;
     hwbreak_ = packet.find("hwbreak+") != std::string_view::npos;
-    wanted_.forks = multiprocess_ && packet.find("fork-events+") != std::string_view::npos;
+    wanted_.forks = multiprocess_ && packet.find(";fork-events+") != std::string_view::npos;
+    wanted_.vforks = multiprocess_ && packet.find("vfork-events+") != std::string_view::npos;
+    exec_events_ = packet.find("exec-events+") != std::string_view::npos;
     return "PacketSize=1f000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;multiprocess+;"
            "swbreak+;hwbreak+;ConditionalBreakpoints+;QPassSignals+;QCatchSyscalls+;qXfer:features:read+;"
            "qXfer:auxv:read+;qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+;"
            "qXfer:siginfo:write+;qXfer:libraries-svr4:read+;qXfer:memory-map:read+;qGetTLSAddr+;"
-           "fork-events+;"
+           "fork-events+;vfork-events+;exec-events+;"
            "error-message+";
   }
   if (takes("qXfer:")) return transfer(packet);
   if (takes("qRcmd,")) return rcmd(packet);
-  if (packet == "qC") return "QC" + thread_id(state().tid);
+  if (packet == "qC") return "QC" + thread_id(at().state().tid);
   if (packet.starts_with("qAttached")) return "1";
   if (packet == "qfThreadInfo") {
     std::string list = "m";
-    for (const auto& t : state().threads) list += (list.size() > 1 ? "," : "") + thread_id(t.tid);
-    return list;
+    for (const std::string& id : thread_ids()) list += (list.size() > 1 ? "," : "") + id;
+    return attached_.empty() ? "l" : list;
   }
   if (packet == "qsThreadInfo") return "l";
   if (takes("qThreadExtraInfo,")) {
     auto tid = parse_thread(packet);
-    for (const auto& t : state().threads)
-      if (t.tid == tid) return to_hex(t.tid == state().tid ? "has the turn" : "waits for its turn");
+    if (!select(packet)) return "E01";
+    for (const auto& t : at().state().threads)
+      if (t.tid == tid) return to_hex(t.tid == at().state().tid ? "has the turn" : "waits for its turn");
     return "E01";
   }
   if (packet.starts_with("qSymbol")) return "OK";
@@ -630,7 +599,7 @@ std::string GdbServer::query(std::string_view packet) {
   // What lldb asks for in addition.
   if (takes("qMemoryRegionInfo:")) return region_info(packet);
   if (packet == "qShlibInfoAddr") {
-    const Address pointer = debug_pointer(auxv_, guest_memory());
+    const Address pointer = debug_pointer(at().auxv(), at().memory());
     return pointer ? fmt::format("{:x}", pointer) : "E01";
   }
   if (packet == "qHostInfo" || packet == "qProcessInfo")
@@ -645,7 +614,8 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
   std::string_view p = packet;
   switch (p[0]) {
     case '?':
-      forget();
+      if (attached_.empty()) return "W00";
+      at().forget();
       return last_stop_ = stop_reply("T05");
     case 'q':
     case 'Q':
@@ -662,63 +632,63 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       return memory(p);
     case 'Z':
     case 'z':
-      return about_child_ ? "OK" : set_point(p);
+      return set_point(p);
     case 'H': {
       if (p.size() < 3) return "E01";
       auto tid = parse_thread(p.substr(2));
       if (!tid) return "E01";
-      // gdb takes leave of a forked child, which has a recording of its own: not our breakpoints are meant.
-      if (p[1] == 'g') about_child_ = is_child(p.substr(2));
-      (p[1] == 'g' ? general_ : continue_) = *tid;
+      if (p[1] == 'g') {
+        if (!select(p.substr(2))) return "E01";
+        general_ = *tid;
+      } else {
+        continue_pid_ = process_of(p.substr(2)).value_or(0);
+      }
       return "OK";
     }
     case 'T': {
-      auto tid = parse_thread(p.substr(1));
-      for (const auto& t : state().threads)
-        if (t.tid == tid) return "OK";
-      return "E01";
+      const std::vector<std::string> all = thread_ids();
+      return std::find(all.begin(), all.end(), p.substr(1)) != all.end() ? "OK" : "E01";
     }
     case 'c':
-      tell_diverted();
+      select_to_continue();
       return resume("c");
     case 's':
-      tell_diverted();
+      select_to_continue();
       return resume("s");
     case 'b': {
-      if (p == "bc") {
-        tell_diverted();
-        return move([&] { return timeline_.backward(stops(), wanted_); }, true);
-      }
-      if (p == "bs") {
-        tell_diverted();
-        const int tid = state().tid;
-        return move([&] { return timeline_.step_back(tid); });
-      }
-      return "";
+      if (p != "bc" && p != "bs") return "";
+      select_to_continue();
+      if (auto reply = pending_reply()) return reply;
+      tell_diverted();
+      if (p == "bc") return move([&] { return timeline().backward(stops(), wanted_); }, Backwards);
+      return move([&, tid = at().state().tid] { return timeline().step_back(tid); }, StepBack);
     }
     case 'v':
       if (p == "vCont?") return "vCont;c;C;s;S;t;r";
-      if (p.starts_with("vCont")) {
-        if (!pc_changed()) tell_diverted();
-        return resume(p.substr(5));
-      }
+      if (p.starts_with("vCont")) return resume(p.substr(5));
       if (p.starts_with("vFile:")) return files_.answer(p.substr(6));
-      if (p.starts_with("vKill")) return "OK";
+      if (p.starts_with("vAttach;")) return attach_packet(p.substr(8));
+      if (p.starts_with("vKill;")) {
+        p.remove_prefix(6);
+        if (auto pid = take_hex(p)) attached_.erase(static_cast<int>(*pid));
+        return "OK";
+      }
       if (p.starts_with("vRun")) {
-        timeline_.go_to_start();
-        forget();
+        attached_.clear();
+        attach(last_log_);
+        timeline().go_to_start();
+        at().forget();
         return last_stop_ = stop_reply("T05");
       }
       return "";
     case 'D':
-      if (p.starts_with("D;") && is_child("p" + packet.substr(2))) {
-        about_child_ = false;
-        return "OK";
-      }
-      return std::nullopt;
+      if (!p.starts_with("D;")) return std::nullopt;
+      p.remove_prefix(2);
+      return detach(static_cast<int>(take_hex(p).value_or(0)));
     case 'k':
       return std::nullopt;
     case '!':
+      extended_ = true;
       return "OK";
     default:
       return "";

@@ -1,26 +1,23 @@
-// A gdb server for one recording: the remote protocol on one side, the timeline on the other.
+// A gdb server for one recording: the remote protocol on one side, the timelines of its processes on the
+// other.
 #pragma once
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "recording/library.h"
-#include "serve/gdb_registers.h"
-#include "serve/loaded_libraries.h"
-#include "serve/monitor.h"
+#include "serve/debuggee.h"
 #include "serve/packets.h"
 #include "serve/recorded_files.h"
-#include "timeline/thread_names.h"
-#include "timeline/timeline.h"
 
 namespace backstep::serve {
 
 class GdbServer {
  public:
-  GdbServer(timeline::Timeline& timeline, const recording::Library& library,
-            const recording::Recording& recording);
+  GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording);
 
   // Until the other side detaches, kills or goes. The place in time stays for the next one.
   enum class Left { Detached, Killed, Gone };
@@ -29,13 +26,37 @@ class GdbServer {
  private:
   using Arrival = timeline::Arrival;
 
+  // Breakpoints and watchpoints of one process.
+  struct Points {
+    std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks;  // by type; with conditions
+    std::map<std::tuple<char, Address, uint64_t>, replayer::Watchpoint> watches;
+    std::map<std::pair<Address, uint64_t>, std::vector<std::vector<uint8_t>>> watch_conditions;
+  };
+  // A process that gdb is told about: the one of the session, and others that it forks or that gdb attaches
+  // to. Each has its own present; gdb moves one of them at a time.
+  struct Attached {
+    uint64_t log = 0;          // 0: it was not recorded
+    Debuggee* view = nullptr;  // made when it is needed: most forked children are detached from at once
+    Points points;
+    bool at_birth = false;  // it has been forked, and not been looked at yet
+    bool pending = false;   // gdb has heard of the fork and will detach from it, or keep it, when it moves on
+    bool leave_due = false;   // … but the user has attached to it before that
+    bool borrowed = false;    // what is shown is its parent: after a vfork gdb takes it to be in that one's
+                              // memory still, and there is nothing else to show of one that was not recorded
+    bool vfork_done = false;  // the parent of one: gdb waits to hear that it has its memory again
+    std::optional<Arrival> gone_to;  // where it has gone without gdb's knowing; the next resume tells
+    std::optional<timeline::Position> shown;  // of a watchpoint's hit there, gdb has seen the other side
+    uint64_t change_to = 0;  // likewise, a log of the same process: the next resume tells it as an execve
+  };
+
   // Answers of one packet; nullopt: the session ends.
   std::optional<std::string> answer(const std::string& packet);
   std::string query(std::string_view packet);
   std::string transfer(std::string_view packet);   // qXfer
   std::string set_point(std::string_view packet);  // Z, z
   std::string resume(std::string_view packet);     // vCont
-  std::string move(const std::function<Arrival()>& movement, bool backward = false);
+  enum Way { Forwards, Backwards, StepBack };
+  std::string move(const std::function<Arrival()>& movement, Way way = Forwards);
   Arrival with_old_value(const Arrival& arrival, bool backward);
   std::string run_diverted(std::optional<int> step_tid);
   std::string stop_reply(const Arrival& arrival);
@@ -50,46 +71,60 @@ class GdbServer {
   std::string region_info(std::string_view packet);            // qMemoryRegionInfo
   std::optional<std::string> proc_file(const std::string& path);
   std::optional<std::string> proc_link(const std::string& path);
-  ReadGuest guest_memory();
-  std::string thread_name(int thread);
 
-  std::string thread_id(int tid) const;
+  // The processes (gdb_processes.cc).
+  Attached& selected();  // throws Error if gdb has detached from all
+  Debuggee& at();        // … and all that is known of it
+  timeline::Timeline& timeline() { return at().timeline; }
+  Debuggee& held(uint64_t log);                                   // made if need be; throws Error
+  static std::optional<int> process_of(std::string_view thread);  // 0: none in particular
+  bool select(std::string_view thread);
+  void select_to_continue();
+  void attach(uint64_t log);
+  std::optional<std::string> detach(int pid);
+  std::string attach_packet(std::string_view packet);
+  // Tells gdb that the selected process is about another program from now on.
+  enum Where { Start, End, Stay };
+  std::string change_program(uint64_t log, Where where);
+  // A movement has come to the end or the beginning of its log: the log behind or before that, if there is
+  // one.
+  std::optional<std::string> beyond(const Arrival& arrival, Way way);
+  std::optional<std::string> pending_reply();
+  std::string fork_head(const Arrival& arrival);
+  std::string before_the_beginning();
+  std::string process_command(const std::vector<std::string>& words);
+  std::string list_processes();
+  std::vector<std::string> thread_ids();
+
+  std::string thread_id(int tid) const { return thread_id(pid_, tid); }
+  std::string thread_id(int pid, int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
-  bool is_child(std::string_view thread) const;                  // of another process than ours
   int general_thread();
-  const timeline::WorkerState& state();  // of the present
-  const timeline::Registers& registers_of(int tid);
-  void forget();  // what was read from the present
-  timeline::Stops stops() const;
+  timeline::Stops stops();
   bool pc_changed();
   bool was_interrupted();
 
-  timeline::Timeline& timeline_;
-  recording::Manifest manifest_;
+  const ReplayOptions options_;
+  const recording::Library library_;
+  const recording::Recording recording_;
+  std::map<uint64_t, std::unique_ptr<Debuggee>> held_;  // by log
+  uint64_t uses_ = 0;
+  uint64_t last_log_;                 // that was selected: what the next gdb finds, and `run` starts again
+  std::map<int, Attached> attached_;  // by pid
+  int pid_ = 0;                       // of the selected one
+  uint64_t attach_to_ = 0;            // which log `monitor process` has chosen for the next attach
   RecordedFiles files_;
-  RegisterLayout layout_;
-  Monitor monitor_;
+  uint64_t files_of_ = 0;  // which log's they are
+  timeline::Attention ear_;
   PacketStream* stream_ = nullptr;
-  std::vector<uint8_t> auxv_;
-  std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // looked for once
-  std::optional<timeline::ThreadNames> thread_names_;            // likewise
-  int pid_ = 1;
+  std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // in those; looked for once
 
-  bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false;
-  int general_ = 0, continue_ = 0;
-  bool about_child_ = false;  // the general process is a forked child that gdb is about to detach from
-  std::optional<timeline::WorkerState> state_;
-  std::map<int, timeline::Registers> registers_;
-  std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks_;  // by type; with conditions
-  std::map<std::tuple<char, Address, uint64_t>, replayer::Watchpoint> watches_;
-  std::map<std::pair<Address, uint64_t>, std::vector<std::vector<uint8_t>>> watch_conditions_;
-  std::optional<timeline::Position> shown_;  // of a watchpoint's hit there, gdb has seen the other side
+  bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false, exec_events_ = false, extended_ = false;
+  int general_ = 0, continue_pid_ = 0;  // 0: any
   timeline::Wanted wanted_;
   std::string last_stop_ = "T05";
-  std::vector<uint8_t> siginfo_;
   bool told_diverted_ = false;
   std::optional<std::chrono::steady_clock::time_point> interrupted_;  // a Ctrl-C that came while nothing ran
-  std::optional<Arrival> gone_to_;  // where `monitor goto --next` has gone; the next resume tells gdb
 };
 
 }  // namespace backstep::serve

@@ -46,18 +46,14 @@ constexpr const char* kHelp =
     "  bookmark NAME [NOTE]     keep this moment's name in the recording, for good\n"
     "  bookmarks                list them; 'delete NAME' drops one\n"
     "  stored                   what the recording has by itself, so that the next session is quick\n"
+    "Processes of the recording:\n"
+    "  process                  list them: number, pid, how it began, command; * is this one\n"
+    "  process #N|PID [start|end]  change over to one (in gdb, use 'process' without 'monitor')\n"
     "Looking:\n"
     "  maps                     the program's memory map\n"
     "  checksum                 of all registers and writable memory: the same at the same moment, always\n"
     "After a 'monitor' command that moves, type 'maintenance flush register-cache' if you are not in a gdb\n"
     "that 'backstep replay' has started (there, use goto, checkpoint, restart without 'monitor').\n";
-
-std::vector<std::string> split(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> words;
-  for (std::string w; in >> w;) words.push_back(w);
-  return words;
-}
 
 std::optional<uint64_t> number(const std::string& text) {
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) return std::nullopt;
@@ -113,6 +109,13 @@ void save_bookmarks(const recording::Recording& recording, const Json& bookmarks
 }
 
 }  // namespace
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string w; in >> w;) words.push_back(w);
+  return words;
+}
 
 std::string point_text(Tick tick, Address pc) {
   return pc ? fmt::format("@{}:{:#x}", tick, pc) : fmt::format("@{}", tick);
@@ -208,7 +211,14 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   std::optional<ControlPoint> point = parse_point(first);
   if (!point) {
     Json marks = load_bookmarks(recording_);
-    if (marks.contains(first)) point = parse_point(marks[first].value("at", ""));
+    if (marks.contains(first)) {
+      const uint64_t process = marks[first].value("process", log.process());
+      if (process != log.process())
+        return {fmt::format("bookmark {} is in process #{}: change over with 'process #{}' first\n", first,
+                            process, process),
+                {}};
+      point = parse_point(marks[first].value("at", ""));
+    }
   }
   if (!point)
     return {fmt::format("'{}' is neither a control point (@TICK:0xPC) nor a bookmark; see 'monitor help'\n",
@@ -347,7 +357,9 @@ Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const s
     return {"a bookmark's name starts with a letter, and is not one of 'goto's own words\n", {}};
   Json marks = load_bookmarks(recording_);
   const Position& now = timeline_.now();
-  marks[name] = {{"at", point_text(now.tick, now.pc)}, {"note", behind(rest, 1)}};
+  marks[name] = {{"at", point_text(now.tick, now.pc)},
+                 {"process", timeline_.log().process()},
+                 {"note", behind(rest, 1)}};
   save_bookmarks(recording_, marks);
   return {fmt::format("bookmark {} is {}\n", name, point_text(now.tick, now.pc)), {}};
 }
@@ -355,13 +367,17 @@ Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const s
 Monitor::Answer Monitor::bookmarks() const {
   std::string text;
   const Json marks = load_bookmarks(recording_);
-  for (auto& [name, mark] : marks.items())
-    text += fmt::format("{}  {}  {}\n", name, mark.value("at", "?"), mark.value("note", ""));
+  const uint64_t here = timeline_.log().process();
+  for (auto& [name, mark] : marks.items()) {
+    const uint64_t process = mark.value("process", here);
+    text += fmt::format("{}  {}{}  {}\n", name, process == here ? "" : fmt::format("#{} ", process),
+                        mark.value("at", "?"), mark.value("note", ""));
+  }
   return {text.empty() ? "there are no bookmarks\n" : text, {}};
 }
 
 Monitor::Answer Monitor::run(const std::string& line) {
-  const std::vector<std::string> words = split(line);
+  const std::vector<std::string> words = words_of(line);
   if (words.empty() || words[0] == "help") return {kHelp, {}};
   const std::string& command = words[0];
   const std::string rest = behind(line, 1);

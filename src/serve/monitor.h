@@ -45,6 +45,8 @@ class Monitor {
 
 // "@TICK:0xPC", "@TICK"; nullopt: something else.
 std::optional<ControlPoint> parse_point(const std::string& text);
+// What blanks separate.
+std::vector<std::string> words_of(const std::string& line);
 std::string point_text(Tick tick, Address pc = 0);
 
 }  // namespace backstep::serve

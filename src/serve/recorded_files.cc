@@ -33,9 +33,12 @@ std::string last_part(const std::string& path) {
 
 }  // namespace
 
-RecordedFiles::RecordedFiles(recording::Library library, recording::Recording recording,
-                             const timeline::LogIndex& log, const std::string& exe)
-    : library_(std::move(library)), recording_(std::move(recording)), exe_(exe) {
+RecordedFiles::RecordedFiles(recording::Library library, recording::Recording recording)
+    : library_(std::move(library)), recording_(std::move(recording)) {}
+
+void RecordedFiles::of(const timeline::LogIndex& log) {
+  keys_.clear();
+  names_.clear();
   for (const auto& file : log.files())
     if (keys_.emplace(file.path, file.key).second) names_.emplace(last_part(file.path), file.key);
 }

@@ -13,8 +13,9 @@ namespace backstep::serve {
 
 class RecordedFiles {
  public:
-  RecordedFiles(recording::Library library, recording::Recording recording, const timeline::LogIndex& log,
-                const std::string& exe);
+  RecordedFiles(recording::Library library, recording::Recording recording);
+  // From now on it is about the files that this process mapped. What is open stays open.
+  void of(const timeline::LogIndex& log);
 
   // Answers a packet that starts with "vFile:"; `request` is what follows.
   std::string answer(std::string_view request);
@@ -32,7 +33,6 @@ class RecordedFiles {
   std::multimap<std::string, std::string> names_;  // last part of the path -> key
   std::map<int, Fd> open_;
   int next_ = 3;
-  std::string exe_;
 };
 
 }  // namespace backstep::serve

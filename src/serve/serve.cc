@@ -24,10 +24,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <map>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "recording/library.h"
+#include "recording/log_reader.h"
 #include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
@@ -38,13 +40,10 @@ namespace {
 struct Session {
   recording::Library library = recording::Library::standard();
   recording::Recording recording;
-  timeline::Timeline timeline;
   GdbServer server;
 
   explicit Session(const ReplayOptions& options)
-      : recording(library.resolve(options.recording)),
-        timeline(options, library, recording),
-        server(timeline, library, recording) {}
+      : recording(library.resolve(options.recording)), server(options, library, recording) {}
 };
 
 Fd listen_tcp(const std::string& where, std::string& shown) {
@@ -95,7 +94,36 @@ Fd accept_one(int listener) {
   }
 }
 
-// Are the files that the program mapped still the ones of this machine? Then gdb may read them itself, which
+// All that was mapped, with the keys of the contents: by one process, or by all, since gdb may come to
+// others. nullopt: there are so many that looking takes too long.
+std::optional<std::set<std::pair<std::string, std::string>>> mapped_files(
+    const recording::Recording& recording, uint64_t process) {
+  constexpr uintmax_t kQuicklyRead = 64 << 20;
+  std::set<std::pair<std::string, std::string>> files;
+  const std::vector<uint64_t> all = recording.processes();
+  if (all.size() == 1) {
+    timeline::LogIndex log(recording, process);
+    for (const auto& file : log.files()) files.emplace(file.path, file.key);
+    return files;
+  }
+  uintmax_t total = 0;
+  for (uint64_t number : all) {
+    std::error_code failed;
+    total += std::filesystem::file_size(recording.log_path(number), failed);
+    if (failed || total > kQuicklyRead) return std::nullopt;
+    try {
+      recording::LogReader log(recording.log_path(number));
+      for (recording::Event event; log.next(event);)
+        if (event.kind == recording::EventKind::Map && !event.key.empty())
+          files.emplace(event.text, event.key);
+    } catch (const Error&) {
+      continue;  // a process that was killed before it had a log
+    }
+  }
+  return files;
+}
+
+// Are the files that the programs mapped still the ones of this machine? Then gdb may read them itself, which
 // is faster (and quieter) than to fetch them from the recording through us.
 // Other mapped files (ld.so.cache, locales) are none of gdb's business, and change with every installation.
 bool files_are_here(const recording::Library& library, const recording::Recording& recording,
@@ -107,11 +135,10 @@ bool files_are_here(const recording::Library& library, const recording::Recordin
     return !stored || (read(stored.get(), magic, sizeof magic) == sizeof magic &&
                        std::memcmp(magic, ELFMAG, SELFMAG) == 0);
   };
-  std::map<std::string, std::string> files;
-  timeline::LogIndex log(recording, process);
-  for (const auto& file : log.files()) files[file.path] = file.key;
+  const std::optional<std::set<std::pair<std::string, std::string>>> files = mapped_files(recording, process);
+  if (!files) return false;
   off_t total = 0;
-  for (auto& [path, key] : files) {
+  for (auto& [path, key] : *files) {
     if (!is_elf(key)) continue;
     Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st {};

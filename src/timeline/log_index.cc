@@ -86,12 +86,29 @@ LogIndex::LogIndex(const recording::Recording& recording, uint64_t process) {
     chain_[i].cut = chain_[i].base + cuts[i];
     chain_[i + 1].base = chain_[i].cut;
   }
-  // Which events are forks: each child says where it began.
-  for (const recording::ProcessInfo& info : recording::list_processes(recording))
-    for (const Log& log : chain_)
-      if (!info.damaged && info.birth == recording::Birth::Fork && info.parent == log.file->header().process)
-        children_.insert(log.base + info.parent_event);
+  find_relatives(recording);
   for (const Log& log : chain_) read(log);
+}
+
+// Which events are forks: each child says where it began. A child of vfork that executed a program says so in
+// the log of that program.
+void LogIndex::find_relatives(const recording::Recording& recording) {
+  const recording::FileHeader own = chain_.back().file->header();
+  const auto birth = static_cast<recording::Birth>(own.birth);
+  for (const recording::ProcessInfo& info : recording::list_processes(recording)) {
+    if (info.damaged) continue;
+    if (birth == recording::Birth::Exec && info.number == own.parent) {
+      predecessor_ = info.number;
+      spawned_ = info.pid != own.pid;
+    }
+    for (const Log& log : chain_) {
+      if (info.parent != log.file->header().process) continue;
+      const uint64_t event = log.base + info.parent_event;
+      if (info.birth == recording::Birth::Fork) children_[event] = info.number;
+      if (info.birth == recording::Birth::Exec && info.pid != log.file->header().pid && event <= log.cut)
+        spawned_children_.insert({static_cast<int>(info.pid), {event, info.number}});
+    }
+  }
 }
 
 void LogIndex::read(const Log& log) {
@@ -105,7 +122,8 @@ void LogIndex::read(const Log& log) {
       events_ = m.event + 1;
       if (first && log.base && has_moment(m.kind)) {
         first = false;
-        birth_ = m.position();
+        forking_threads_.push_back(turns_.back().thread);
+        birth_ = {m.tick, m.event + 1, m.pc + 2};
       }
       Event e;
       Tick tick = 0;
@@ -151,6 +169,7 @@ void LogIndex::read(const Log& log) {
             }
             case EndKind::Exec:
               end_exec_ = true;
+              successor_ = static_cast<uint64_t>(e.result);
               end_text_ = e.result
                               ? fmt::format(
                                     "the program becomes another one here (execve); `backstep replay -p {}` "
@@ -185,12 +204,19 @@ void LogIndex::note_fork(const Moment& m, const Event& e) {
   if (e.result <= 0) return;
   bool forks = m.nr == SYS_fork || m.nr == SYS_vfork || children_.count(m.event) ||
                (m.nr == SYS_clone && !(e.args[0] & CLONE_THREAD));
+  ForkMoment fork{m, static_cast<int>(e.result), false, 0};
   if (!vforks_waiting_.empty() && vforks_waiting_.back() == m.pc) {
     vforks_waiting_.pop_back();
-    forks = true;
+    forks = fork.vfork = true;
+    // The same pid may have been given out several times.
+    auto [first, last] = spawned_children_.equal_range(fork.pid);
+    for (; first != last; ++first)
+      if (first->second.event <= m.event && first->second.log > fork.child) fork.child = first->second.log;
+  } else if (auto child = children_.find(m.event); child != children_.end()) {
+    fork.child = child->second;
   }
   if (forks) {
-    forks_.push_back({m, static_cast<int>(e.result)});
+    forks_.push_back(fork);
   } else {
     thread_starts_.push_back(m);
   }

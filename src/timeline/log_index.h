@@ -3,9 +3,9 @@
 #pragma once
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +39,8 @@ struct SignalMoment {
 struct ForkMoment {
   Moment moment;
   int pid = 0;
+  bool vfork = false;  // the child has had its parent's memory until its execve or end
+  uint64_t child = 0;  // its log; of a child of vfork, that of the program that it executed. 0: not recorded
 };
 
 struct Turn {
@@ -62,6 +64,13 @@ class LogIndex {
   const std::string& end_text() const { return end_text_; }
   int end_signal() const { return end_signal_; }
   bool ends_with_exec() const { return end_exec_; }
+  // The log of the program that it becomes there; 0: not recorded, or it does not.
+  uint64_t successor() const { return successor_; }
+  // The log of which this one's program is the successor, or whose process has spawned it; 0: it is the
+  // first, or a forked one.
+  uint64_t predecessor() const { return predecessor_; }
+  // … and that process is another one.
+  bool spawned() const { return spawned_; }
 
   struct File {
     std::string path, key;
@@ -77,8 +86,10 @@ class LogIndex {
   }  // the log that its program began with
   uint64_t process() const { return chain_.back().file->header().process; }
   int pid() const { return static_cast<int>(chain_.back().file->header().pid); }
-  // Where a forked process begins.
+  // Where a forked process begins: behind the call, which returns 0.
   std::optional<replayer::Position> birth() const { return birth_; }
+  // For each fork on the way to this process, the thread that made it (its virtual name): the child's first.
+  const std::vector<int>& forking_threads() const { return forking_threads_; }
   // The moment of event `number`; for one that has no control point, the moment before it.
   std::optional<Moment> at(uint64_t number) const;
   // The first moment from event `from` on (or the last one before it) that `wanted` says yes to.
@@ -110,21 +121,28 @@ class LogIndex {
   size_t chunk_of(uint64_t event) const;
   void read(const Log& log);
   void note_fork(const Moment& m, const recording::Event& e);
+  void find_relatives(const recording::Recording& recording);
 
   std::vector<Log> chain_;
   std::optional<replayer::Position> birth_;
+  std::vector<int> forking_threads_;
   std::vector<ChunkStart> chunks_;
   std::vector<SignalMoment> signals_;
   std::vector<ForkMoment> forks_;
   std::vector<Moment> thread_starts_;
   std::vector<Turn> turns_{{0, 1}};
-  std::set<uint64_t> children_;          // events that a child's log begins with
-  std::vector<Address> vforks_waiting_;  // while reading: calls whose child runs
+  std::map<uint64_t, uint64_t> children_;  // events that a child's log begins with, and that log
+  struct Spawned {
+    uint64_t event = 0, log = 0;  // the last event before the execve
+  };
+  std::multimap<int, Spawned> spawned_children_;  // by pid
+  std::vector<Address> vforks_waiting_;           // while reading: calls whose child runs
   std::vector<File> files_;
   Moment last_;
   std::string end_text_;
   int end_signal_ = 0;
-  bool end_exec_ = false;
+  bool end_exec_ = false, spawned_ = false;
+  uint64_t successor_ = 0, predecessor_ = 0;
   uint64_t events_ = 0;
   Address start_stack_ = 0;
 };

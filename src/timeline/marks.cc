@@ -7,6 +7,18 @@
 #include "timeline/timeline.h"
 
 namespace backstep::timeline {
+namespace {
+
+std::optional<Arrival> arrival_at(const ForkMoment& fork, const Wanted& wanted) {
+  const bool apart = fork.vfork && wanted.vforks;
+  if (!apart && !wanted.forks) return std::nullopt;
+  Arrival a{apart ? Arrival::Vfork : Arrival::Fork};
+  a.pid = fork.pid;
+  a.child = fork.child;
+  return a;
+}
+
+}  // namespace
 
 std::optional<Timeline::Mark> Timeline::next_mark(const Wanted& wanted) const {
   std::optional<Mark> next;
@@ -22,14 +34,13 @@ std::optional<Timeline::Mark> Timeline::next_mark(const Wanted& wanted) const {
       offer(s.moment, a);
       break;
     }
-  if (wanted.forks)
-    for (const ForkMoment& f : log_.forks()) {
-      if (f.moment.event < now_.event) continue;
-      Arrival a{Arrival::Fork};
-      a.pid = f.pid;
-      offer(f.moment, a);
-      break;
-    }
+  for (const ForkMoment& f : log_.forks()) {
+    if (f.moment.event < now_.event) continue;
+    auto arrival = arrival_at(f, wanted);
+    if (!arrival) continue;
+    offer(f.moment, *arrival);
+    break;
+  }
   if (wanted.calls)
     if (auto call = log_.next_call(now_.event, [&](const Moment& m) { return wanted_call(m, wanted); })) {
       Arrival a{Arrival::CallEntry};
@@ -52,14 +63,11 @@ std::optional<Timeline::Mark> Timeline::previous_mark(const Position& before, co
       a.signo = s.signo;
       offer(s.moment, a);
     }
-  if (wanted.forks)
-    for (const ForkMoment& f : log_.forks()) {
-      if (f.moment.event >= before.event) break;
-      if (f.moment.tick == before.tick && f.moment.pc + 2 == before.pc) break;  // just here
-      Arrival a{Arrival::Fork};
-      a.pid = f.pid;
-      offer(f.moment, a);
-    }
+  for (const ForkMoment& f : log_.forks()) {
+    if (f.moment.event >= before.event) break;
+    if (f.moment.tick == before.tick && f.moment.pc + 2 == before.pc) break;  // just here
+    if (auto arrival = arrival_at(f, wanted)) offer(f.moment, *arrival);
+  }
   if (wanted.calls)
     if (auto call =
             log_.previous_call(before.event, [&](const Moment& m) { return wanted_call(m, wanted); })) {

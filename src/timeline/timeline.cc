@@ -53,12 +53,13 @@ Arrival met(const Halt& halt, Arrival arrival) {
 }  // namespace
 
 Timeline::Timeline(const ReplayOptions& options, const recording::Library& library,
-                   const recording::Recording& recording)
-    : log_(recording, options.process),
+                   const recording::Recording& recording, const Attention& ear)
+    : attention(ear),
+      log_(recording, options.process),
       stored_(recording, log_.process(), options.checkpoints, log_.last().tick),
       wait_for_stored_(options.wait_for_checkpoints) {
   limit_slice();
-  Worker first = Worker::start(options, library, recording);
+  Worker first = Worker::start(options, library, recording, log_.forking_threads());
   Position at = first.state().at;
   current_ = first.fork();
   checkpoints_.push_back({at, std::move(first), 0, "", 0});
@@ -66,7 +67,7 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
     if (c.at > at) checkpoints_.push_back({c.at, Worker(), 0, "", c.number});
   tell_notes();
   now_ = at;
-  if (log_.birth()) go_to(*log_.birth());
+  go_to_birth();
 }
 
 Worker& Timeline::divert() {
@@ -386,7 +387,7 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
         }
         if (arrival.why == Arrival::Signal) signal_here_ = target.event;
         if (arrival.why == Arrival::CallEntry) call_here_ = target.event;
-        if (arrival.why == Arrival::Fork)
+        if (arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork)
           if (auto other = behind_call()) return *other;
         return arrival;
       default:
@@ -550,6 +551,10 @@ Arrival Timeline::go_to_start() {
   current_ = checkpoints_.front().worker.fork();
   arrive(halt);
   return {};
+}
+
+Arrival Timeline::go_to_birth() {
+  return log_.birth() ? go_to(*log_.birth()) : go_to_start();
 }
 
 Arrival Timeline::go_to_end() {

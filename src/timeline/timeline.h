@@ -18,6 +18,7 @@ struct Wanted {
   std::set<int> passed_signals;  // those do not stop
   bool signals = true;
   bool forks = false;          // new processes, where the call that made them returns
+  bool vforks = false;         // those of vfork, told apart; else they count as forks
   bool calls = false;          // system calls, before and behind
   std::set<int> call_numbers;  // empty: all
 
@@ -38,6 +39,7 @@ struct Arrival {
     CallEntry,   // in front of the system call `nr`
     CallReturn,  // behind it
     Fork,        // behind the call that made the process `pid`
+    Vfork,       // likewise; the process has left its parent's memory meanwhile
     Begin,       // of history
     End,
     Interrupted,
@@ -49,6 +51,7 @@ struct Arrival {
   int signo = 0;
   uint64_t nr = 0;
   int pid = 0;
+  uint64_t child = 0;  // the log of that process, as in ForkMoment
 };
 
 struct CheckpointInfo {
@@ -59,8 +62,9 @@ struct CheckpointInfo {
 
 class Timeline {
  public:
+  // `ear`: for the way to where a forked process begins, which may be long.
   Timeline(const ReplayOptions& options, const recording::Library& library,
-           const recording::Recording& recording);
+           const recording::Recording& recording, const Attention& ear = {});
 
   const LogIndex& log() const { return log_; }
   const Position& now() const { return now_; }
@@ -86,6 +90,7 @@ class Timeline {
   Arrival step_back(int tid);
   Arrival go_to(const Position& target);
   Arrival go_to_start();
+  Arrival go_to_birth();  // of a forked process; else the start
   Arrival go_to_end();
   // The call whose output holds `text`, or its first byte: the first one from event `from` on.
   std::optional<Moment> find_output(const std::string& text, uint64_t from);

@@ -442,7 +442,18 @@ class Service {
   std::vector<uint8_t> staged_;
 };
 
-int output_read_end = -1;
+// One pipe for the output of all guests. The controller keeps both ends: it may start several first workers,
+// and notices by their sockets when one is gone.
+int output_read_end = -1, output_write_end = -1;
+
+void make_output_pipe() {
+  if (output_read_end >= 0) return;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + errno_text(errno));
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  output_read_end = ends[0];
+  output_write_end = ends[1];
+}
 
 std::pair<Fd, Fd> socket_pair() {
   int ends[2];
@@ -464,19 +475,16 @@ int Worker::output_pipe() {
 }
 
 Worker Worker::start(const ReplayOptions& options, const recording::Library& library,
-                     const recording::Recording& recording) {
+                     const recording::Recording& recording, const std::vector<int>& forking_threads) {
   auto [ours, theirs] = socket_pair();
-  int output[2];
-  if (pipe2(output, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + errno_text(errno));
-  fcntl(output[0], F_SETFL, O_NONBLOCK);
-  output_read_end = output[0];
+  make_output_pipe();
   fflush(nullptr);
   pid_t pid = ::fork();
   if (pid < 0) throw Error("cannot start a replaying process: " + errno_text(errno));
   if (pid == 0) {
     // Nothing of the controller's is kept open here.
-    dup2(output[1], 1);
-    dup2(output[1], 2);
+    dup2(output_write_end, 1);
+    dup2(output_write_end, 2);
     int null = open("/dev/null", O_RDONLY);
     if (null >= 0) dup2(null, 0);
     const auto own = static_cast<unsigned>(theirs.get());
@@ -491,6 +499,7 @@ Worker Worker::start(const ReplayOptions& options, const recording::Library& lib
       quiet.progress = false;
       replayer::Replayer replayer(quiet, library, recording);
       replayer::bs_replay.output = false;
+      replayer.know_forking_threads(forking_threads);
       replayer.start();
       Packer ready;
       ready.put(Answer::Ok);
@@ -503,7 +512,6 @@ Worker Worker::start(const ReplayOptions& options, const recording::Library& lib
       _exit(1);
     }
   }
-  ::close(output[1]);
   Worker worker(std::move(ours));
   worker.receive(nullptr);
   return worker;
@@ -550,8 +558,6 @@ Unpacker Worker::receive(const Attention* attention) {
       if (n > 0 && attention && attention->output)
         attention->output(std::string(text, static_cast<size_t>(n)));
       if (n > 0) continue;  // output comes before the answer
-    } else if (fds[1].revents) {
-      // All writers are gone: the worker is, too.
     }
     if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention) told = stop_if_wanted(*attention);
     if (!fds[0].revents) continue;

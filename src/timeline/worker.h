@@ -57,9 +57,9 @@ inline constexpr int kBusy = 75;
 class Worker {
  public:
   Worker() = default;
-  // Starts the first one, at the start of the recording.
+  // Starts the first one, at the start of the recording. `forking_threads`: as LogIndex has them.
   static Worker start(const ReplayOptions& options, const recording::Library& library,
-                      const recording::Recording& recording);
+                      const recording::Recording& recording, const std::vector<int>& forking_threads);
   Worker(Worker&&) noexcept = default;
   Worker& operator=(Worker&&) noexcept;
   ~Worker();

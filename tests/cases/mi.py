@@ -135,6 +135,40 @@ def tour(mi, program):
     mi.quit()
 
 
+def processes(mi, program):
+    """Stops at forks, spawns and execve, both ways, have their reasons."""
+    for kind in "fork", "vfork", "exec":
+        mi.ask('-interpreter-exec console "catch %s"' % kind)
+    forwards = []
+    while True:
+        stop = mi.move("-exec-continue")
+        if "reason=" not in stop:
+            break
+        forwards.append(re.search(r'reason="(\w+)"', stop)[1])
+        if forwards[-1] == "exec":
+            assert 'new-exec="%s"' % program in stop and 'func="_start"' in stop, stop
+        else:
+            assert re.search(r'newpid="\d+"', stop), stop
+    assert forwards == ["fork", "vfork", "vfork", "exec", "exec"], forwards
+    backwards = []
+    for _ in forwards:
+        stop = mi.move("-exec-continue --reverse")
+        backwards.append(re.search(r'reason="(\w+)"', stop)[1])
+        if backwards[-1] == "exec":
+            assert "execve" in stop, stop
+    assert backwards == forwards[::-1], backwards
+    # Another process is another thread group.
+    mi.ask('-interpreter-exec console "process #2"')
+    groups = mi.ask("-list-thread-groups")
+    assert len(re.findall(r'type="process",pid=', groups)) == 2, groups
+    mi.ask("-break-insert in_first")
+    stop = mi.move("-exec-continue")
+    assert frame(stop)[0] == "in_first" and mi.value("i") == "10", stop
+    stop = mi.move("-exec-continue --reverse")
+    assert frame(stop)[0] == "in_first" and mi.value("i") == "1", stop
+    mi.quit()
+
+
 def vscode(mi, program, address):
     """The start of VS Code's C++ extension with miDebuggerServerAddress, as it logs it with "engineLogging"."""
     mi.ask("-gdb-set mi-async on")

@@ -259,6 +259,62 @@ def events(s, *calls):
             assert "fork:" in reply, reply
 
 
+def across(s):
+    """From program to program over execve, and back: the same events, in the same states."""
+    assert "exec-events+" in s.ask("qSupported:multiprocess+;swbreak+;fork-events+;vfork-events+;exec-events+")
+    log = lambda: int(re.search(r"^\* #(\d+)", s.monitor("process"), re.M)[1])
+    here = lambda: (log(), s.when(), s.state())
+    def move(packet):
+        reply = s.ask(packet)
+        what = re.match(r"T05(?:replaylog:)?(\w+)", reply)[1]
+        if what in ("fork", "vfork"):
+            child = re.search(r"fork:p(\w+)", reply)[1]
+            assert s.ask("Hgp%s.%s" % (child, child)) == "OK"
+            assert s.ask("z0,%x,1" % 0x1000) == "OK"
+            assert s.ask("D;" + child) == "OK"
+        return what
+    s.goto("start")
+    forwards = []
+    while True:
+        before = log()
+        what = move("vCont;c")
+        forwards.append((what, here()))
+        if what == "exec":
+            assert log() != before and re.match(r"@0:", s.when()), s.when()
+        if what == "end":
+            break
+    print(" ".join(what for what, _ in forwards))
+    starts = [place for what, place in forwards if what == "exec"]
+    expected = []
+    for what, place in reversed(forwards[:-1]):
+        if what == "vforkdone":
+            continue  # comes behind its vfork in both directions
+        expected.append((what, place))
+        if what == "vfork":
+            expected.append(("vforkdone", place))
+    for what, place in expected:
+        if what == "exec":
+            number = log()
+            assert place[0] == number
+            # A step back does not leave the program.
+            s.goto("start")
+            assert here() == place, "another start of #%d" % number
+            assert move("bs") == "begin" and here() == place
+        assert move("bc") == what
+        if what == "exec":
+            there = here()
+            assert there[0] < number
+            s.goto("end")
+            assert here() == there, "another end of #%d" % there[0]
+        else:
+            assert here() == place, "backwards %s, forwards %s" % (here()[:2], place[:2])
+    assert move("bc") == "begin" and s.when().startswith("@0:")
+    # Forwards again.
+    assert [move("vCont;c") for _ in forwards] == [what for what, _ in forwards]
+    assert here() == forwards[-1][1]
+    assert len(starts) == 2, starts
+
+
 def conditions(s, function, step, count):
     """A breakpoint on a function's entry with `rdi % step == 7`: it stops there and nowhere else, in the very state, both
     ways; and conditions that are never true, on every instruction around it, change nothing."""
