@@ -140,6 +140,18 @@ std::string GdbServer::attach_packet(std::string_view packet) {
   return last_stop_ = stop_reply("T05");
 }
 
+// The program that gdb has seen last, or that of the session, whichever it has not got as an inferior.
+std::string GdbServer::run_again() {
+  for (const uint64_t log : {last_log_, options_.process}) {
+    if (attached_.count(held(log).pid)) continue;
+    attach(log);
+    timeline().go_to_start();
+    at().forget();
+    return last_stop_ = stop_reply("T05");
+  }
+  return error_text("another inferior has this process");
+}
+
 std::vector<std::string> GdbServer::thread_ids() {
   std::vector<std::string> all;
   for (auto& [pid, process] : attached_) {

@@ -135,6 +135,7 @@ class BackstepConditions:
     def __init__(self):
         self.compiled = {}  # (number, condition) -> bytecode, None: only gdb can
         self.sent = {}  # (address, length) -> bytecodes
+        self.sending = False
         for event in (gdb.events.breakpoint_created, gdb.events.breakpoint_modified, gdb.events.breakpoint_deleted):
             event.connect(self.changed)
 
@@ -181,13 +182,16 @@ class BackstepConditions:
             wanted[place] = []
         for place, codes in wanted.items():
             if self.sent.get(place, []) != codes:
+                self.sending = True
                 try:
                     gdb.execute("monitor watch-condition %x %x %s" % (*place, " ".join(codes)), False, True)
                 except gdb.error:
                     return
+                finally:
+                    self.sending = False
                 self.sent[place] = codes
 
-BackstepConditions()
+backstep_conditions = BackstepConditions()
 
 def backstep_last(argument):
     place = gdb.parse_and_eval("&(" + argument + ")")
@@ -208,7 +212,7 @@ BackstepMove("last-write", "Go back to the last change of an expression's memory
 
 def backstep_name_process():
     """`monitor` is about the selected inferior. gdb tells the server which that is when it reads something, and else not."""
-    if sum(1 for i in gdb.inferiors() if i.pid) > 1 and gdb.selected_thread():
+    if not backstep_conditions.sending and sum(1 for i in gdb.inferiors() if i.pid) > 1 and gdb.selected_thread():
         gdb.execute("maintenance flush register-cache", False, True)
         gdb.parse_and_eval("$pc").fetch_lazy()
 

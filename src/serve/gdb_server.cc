@@ -673,13 +673,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
         if (auto pid = take_hex(p)) attached_.erase(static_cast<int>(*pid));
         return "OK";
       }
-      if (p.starts_with("vRun")) {
-        attached_.clear();
-        attach(last_log_);
-        timeline().go_to_start();
-        at().forget();
-        return last_stop_ = stop_reply("T05");
-      }
+      if (p.starts_with("vRun")) return run_again();
       return "";
     case 'D':
       if (!p.starts_with("D;")) return std::nullopt;

@@ -83,6 +83,7 @@ class GdbServer {
   void attach(uint64_t log);
   std::optional<std::string> detach(int pid);
   std::string attach_packet(std::string_view packet);
+  std::string run_again();  // vRun
   // Tells gdb that the selected process is about another program from now on.
   enum Where { Start, End, Stay };
   std::string change_program(uint64_t log, Where where);

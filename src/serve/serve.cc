@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -149,22 +151,53 @@ bool files_are_here(const recording::Library& library, const recording::Recordin
   return true;
 }
 
-// The private folder with the socket that gdb connects to. Plain memory: a signal handler removes it.
+// The private folder with the socket that gdb connects to. Plain memory: a signal handler removes it. The
+// folder is locked while somebody will remove it.
 struct SocketFolder {
   char path[sizeof sockaddr_un::sun_path];
   char socket[sizeof sockaddr_un::sun_path];
+  int lock;
 };
+constexpr const char kSocketFolder[] = "backstep-gdb.", kSocket[] = "/socket";
+
+int open_locked(const char* folder) {
+  const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// A server that was killed (kill -9) before gdb connected has left its folder: nobody holds the lock.
+void remove_stale_folders(const std::string& parent) {
+  constexpr std::chrono::minutes kGrace(1);  // one that was made just now may not be locked yet
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it(parent, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    const std::string path = it->path();
+    struct stat st {};
+    if (!it->path().filename().string().starts_with(kSocketFolder) || lstat(path.c_str(), &st) != 0 ||
+        !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        std::chrono::system_clock::from_time_t(st.st_mtime) + kGrace > std::chrono::system_clock::now())
+      continue;
+    Fd lock(open_locked(path.c_str()));
+    if (!lock) continue;
+    unlink((path + kSocket).c_str());
+    rmdir(path.c_str());
+  }
+}
 
 SocketFolder make_socket_folder() {
   std::error_code failed;
   std::string parent = std::filesystem::temp_directory_path(failed);  // $TMPDIR, else /tmp
-  const std::string name = "/backstep-gdb." + std::string(6, 'X'),
-                    socket = "/socket";  // mkdtemp fills in the last six
+  const std::string name =
+      "/" + std::string(kSocketFolder) + std::string(6, 'X');  // mkdtemp fills in the last six
   SocketFolder f{};
-  if (failed || parent.size() + name.size() + socket.size() >= sizeof f.path) parent = "/tmp";
+  if (failed || parent.size() + name.size() + sizeof kSocket > sizeof f.path) parent = "/tmp";
+  remove_stale_folders(parent);
   fmt::format_to_n(f.path, sizeof f.path - 1, "{}{}", parent, name);
   if (!mkdtemp(f.path)) throw Error(fmt::format("cannot make a folder in {}: {}", parent, errno_text(errno)));
-  fmt::format_to_n(f.socket, sizeof f.socket - 1, "{}{}", f.path, socket);
+  f.lock = open_locked(f.path);
+  fmt::format_to_n(f.socket, sizeof f.socket - 1, "{}{}", f.path, kSocket);
   return f;
 }
 
@@ -244,6 +277,7 @@ int start_gdb(const ReplayOptions& options) {
       while (got < 0 && errno == EINTR);
       Fd connection = accept_one(listener.get());
       remove_folder();
+      ::close(folder.lock);
       signal(SIGTERM, SIG_DFL);
       listener.reset();
       session.server.serve(std::move(connection));

@@ -99,4 +99,35 @@ printf '%s\n' 'print counter > 0' 'print i < 400000000' 'quit' >&7
 end
 grep -q '\$2 = 1' "$T/said" || fail "not in the middle: $(cat "$T/said")"
 gone "quit"
+
+# A server that is killed before gdb connects cannot remove its folder: the next session does. That of one that lives stays.
+mkfifo "$T/hold"
+printf '#!/bin/sh\nexec cat "%s"\n' "$T/hold" >"$T/waits"
+chmod +x "$T/waits"
+exec 8<>"$T/hold"
+wait_for_gdb() {  # starts a session whose gdb never connects: process ids in $gdb and $child, folder in $folder
+  BACKSTEP_GDB=$T/waits TMPDIR=$T/tmp "$BACKSTEP" replay -q "$T/rec-long" 8>&- &
+  gdb=$!
+  local i
+  for ((i = 0; i < 400; i++)); do
+    ! tr '\0' ' ' <"/proc/$gdb/cmdline" | grep -q '^cat ' || break
+    sleep 0.05
+  done
+  child=$(pgrep -P "$gdb" | head -1)
+  folder=$(ls -A "$T/tmp")
+  touch -d '5 minutes ago' "$T/tmp/"*
+}
+wait_for_gdb
+kill -9 "$child"
+dead=$gdb
+[ -d "$T/tmp/$folder" ] || fail "the folder of a killed server is gone already"
+was=$folder
+wait_for_gdb
+[ ! -e "$T/tmp/$was" ] || fail "the folder of a killed server is still there"
+[ -d "$T/tmp/$folder" ] || fail "no folder"
+TMPDIR=$T/tmp "$BACKSTEP" replay -q "$T/rec-long" -nx -batch >"$T/said" 2>&1 || fail "gdb: $(cat "$T/said")"
+[ "$(ls -A "$T/tmp")" = "$folder" ] || fail "the folder of a session that lives was removed"
+kill "$gdb" "$dead"
+exec 8>&-
+gone "the last session"
 ok
