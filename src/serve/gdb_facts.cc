@@ -47,8 +47,12 @@ std::string GdbServer::transfer(std::string_view packet) {
         packet);
   if (takes("exec-file:read:")) {
     const size_t colon = packet.find(':');
+    // gdb asks about a process without selecting it, and goes on with the one that is selected.
+    const int selected_pid = pid_;
     if (colon > 0) select(fmt::format("p{}", packet.substr(0, colon)));
-    return part_of(at().manifest.exe, packet.substr(colon + 1));
+    const std::string exe = at().manifest.exe;
+    pid_ = selected_pid;
+    return part_of(exe, packet.substr(colon + 1));
   }
   if (takes("threads:read::")) {
     std::string xml = "<?xml version=\"1.0\"?>\n<threads>\n";

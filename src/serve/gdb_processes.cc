@@ -52,6 +52,7 @@ Debuggee& GdbServer::at() {
     if (std::exchange(a.at_birth, false)) {
       a.view->timeline.go_to_birth();
       a.view->forget();
+      if (a.view->timeline.attention.stop_asked) interrupted_ = std::chrono::steady_clock::now();
     }
   }
   if (!a.borrowed) last_log_ = a.log;
@@ -67,6 +68,8 @@ Debuggee& GdbServer::held(uint64_t log) {
   auto found = held_.find(log);
   if (found == held_.end()) {
     auto fresh = std::make_unique<Debuggee>(options_, library_, recording_, log, ear_);
+    // Ctrl-C on the way there: what follows stops at once.
+    if (fresh->timeline.attention.stop_asked) interrupted_ = std::chrono::steady_clock::now();
     // One with checkpoints of the user's stays.
     std::vector<std::pair<uint64_t, uint64_t>> idle;
     for (auto& [number, debuggee] : held_)

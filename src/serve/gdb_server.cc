@@ -569,7 +569,6 @@ std::string GdbServer::query(std::string_view packet) {
   if (packet == "qsThreadInfo") return "l";
   if (takes("qThreadExtraInfo,")) {
     auto tid = parse_thread(packet);
-    if (!select(packet)) return "E01";
     for (const auto& t : at().state().threads)
       if (t.tid == tid) return to_hex(t.tid == at().state().tid ? "has the turn" : "waits for its turn");
     return "E01";

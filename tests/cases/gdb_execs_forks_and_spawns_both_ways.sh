@@ -129,6 +129,38 @@ in_gdb alone 'set follow-fork-mode child' 'continue' 'set follow-fork-mode paren
 printed 'nothing more of process [0-9]+ was recorded'
 printed 'in_first \(i=4\)'
 
+# A thread that executes a program ends all others; backwards they are there again.
+compile threads <<'C'
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+volatile int n;
+char *self;
+void *count(void *p) { for (;;) n++; return p; }
+void *leave(void *p) { n = -1000; execl(self, self, "x", (char *)0); return p; }
+int main(int argc, char **argv) {
+  pthread_t a, b;
+  self = argv[0];
+  if (argc > 1) { n = 100; return 4; }
+  pthread_create(&a, 0, count, 0);
+  while (!n) sched_yield();
+  pthread_create(&b, 0, leave, 0);
+  pthread_join(b, 0);
+}
+C
+recorded threads 4
+in_gdb threads 'break main' 'continue' 'continue' 'print argc' 'info threads' 'watch n if n > 50' 'continue' 'reverse-continue' 'delete' 'catch exec' \
+  'reverse-continue' 'backtrace' 'info threads' 'watch n if self != 0' 'reverse-continue' 'print 5000 + (n != 100)' 'delete' 'continue' 'info threads'
+printed '^\$1 = 2$'
+printed '^New value = 100$'
+printed "exec'd .*threads\), .*execve"
+printed '#2 .* leave \(p='
+printed 'count \(p='
+printed 'hit Hardware watchpoint 4: n'
+printed '= 5001$'
+printed 'exits with status 4 here'
+printed '^\* [0-9]+ .*_exit'
+
 mi() { timeout 60 "$PYTHON" -B "$SRC/tests/cases/mi.py" "$@" || fail "mi $1"; }
 mi processes "$T/second" "$BACKSTEP" replay -q "$T/rec-first" -nx -i=mi
 ok

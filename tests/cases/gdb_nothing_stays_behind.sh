@@ -120,6 +120,10 @@ wait_for_gdb() {  # starts a session whose gdb never connects: process ids in $g
 wait_for_gdb
 kill -9 "$child"
 dead=$gdb
+for ((i = 0; i < 400; i++)); do  # nobody waits for it, so it stays a zombie
+  ! grep -q '^State:.*Z' "/proc/$child/status" || break
+  sleep 0.05
+done
 [ -d "$T/tmp/$folder" ] || fail "the folder of a killed server is gone already"
 was=$folder
 wait_for_gdb
