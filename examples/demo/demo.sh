@@ -57,7 +57,7 @@ command -v gdb >/dev/null || { echo "(gdb is not installed: no travelling in tim
 say "Why did it crash? gdb shows the crash: a pointer in a list is 0x3039, which is no address."
 echo "# Two steps back the loop is at the item that the pointer came from. Watch it, and let time run backwards:"
 echo "# who wrote it last? (The program is deleted; its symbols come from the recording.)"
-commands=(continue 'print i' reverse-step reverse-step 'print *i' 'watch -location i->next' reverse-continue backtrace
+commands=('print i' reverse-step reverse-step 'print *i' 'watch -location i->next' reverse-continue backtrace
   'frame function enter' 'print name' when)
 arguments=()
 for command in "${commands[@]}"; do arguments+=(-ex "echo \\n(backstep) $command\\n" -ex "$command"); done

@@ -12,6 +12,7 @@ struct ReplayOptions {
   uint64_t process = 1;               // number of the log
   bool autopilot = false;             // no debugger: to the end
   std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
+  std::string at;                     // gdb: where to begin, as for goto; empty: at the crash, else the start
   std::string last_write;             // gdb: start at the last change of this expression
   std::vector<std::string> gdb_args;  // for the gdb that is started when neither of the two is asked for
   bool check_deep = false;            // verify memory checksums where the log has them, and all mapped files

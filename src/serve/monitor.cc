@@ -172,12 +172,21 @@ Monitor::Answer Monitor::arrived(const Arrival& arrival) {
   return a;
 }
 
+// A crash is told as one.
+Arrival Monitor::at_end() {
+  Arrival arrival = timeline_.go_to_end();
+  if (arrival.why != Arrival::Sought || !timeline_.log().end_signal()) return arrival;
+  arrival.why = Arrival::Signal;
+  arrival.signo = timeline_.log().end_signal();
+  return arrival;
+}
+
 Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std::string& rest) {
   if (words.empty()) return {"goto where? See 'monitor help'.\n", {}};
   const std::string& first = words[0];
   const timeline::LogIndex& log = timeline_.log();
   if (first == "start" || first == "first") return arrived(timeline_.go_to_start());
-  if (first == "end" || first == "last") return arrived(timeline_.go_to_end());
+  if (first == "end" || first == "last") return arrived(at_end());
   if (first == "event") {
     auto n = words.size() > 1 ? number(words[1]) : std::nullopt;
     if (!n) return {"goto event N: N is a number, as 'backstep dump' shows it\n", {}};
@@ -205,7 +214,7 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
     double percent = std::strtod(first.c_str(), &end);
     if (*end != '%' || !(percent >= 0 && percent <= 100)) return {"goto N%: N is between 0 and 100\n", {}};
     auto tick = static_cast<Tick>(static_cast<double>(log.last().tick) * percent / 100);
-    if (percent >= 100) return arrived(timeline_.go_to_end());
+    if (percent >= 100) return arrived(at_end());
     return arrived(timeline_.go_to({tick, 0, 0}));
   }
   std::optional<ControlPoint> point = parse_point(first);

@@ -33,6 +33,7 @@ class Monitor {
   Answer go_to_time(int64_t ns);
   Answer go_to_output(const std::string& text);
   const timeline::WallClock& clock();
+  timeline::Arrival at_end();
   Answer arrived(const timeline::Arrival& arrival);
   Answer last_write(const std::vector<std::string>& words);
   Answer bookmark(const std::vector<std::string>& words, const std::string& rest);

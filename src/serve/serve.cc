@@ -30,6 +30,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "serve/gdb_script.h"
@@ -149,6 +150,12 @@ bool files_are_here(const recording::Library& library, const recording::Recordin
       return false;
   }
   return true;
+}
+
+// Does it die of its own mistake, and not because somebody ended it?
+bool crashes(const recording::Recording& recording, uint64_t process) {
+  const int signo = timeline::LogIndex(recording, process).end_signal();
+  return guest::is_synchronous(signo) || signo == SIGABRT || signo == SIGSYS;
 }
 
 // The private folder with the socket that gdb connects to. Plain memory: a signal handler removes it. The
@@ -314,14 +321,20 @@ int start_gdb(const ReplayOptions& options) {
       "-iex", "set prompt (backstep) ",
       "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
+  const std::string at = options.at.empty() && crashes(recording, options.process) ? "end" : options.at;
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(
-        "echo backstep: at the start of the recording. `continue` goes to the end (or the crash), "
-        "reverse-continue,\\nreverse-step, reverse-finish, watch and the like go back; `goto`, `last-write` "
-        "and "
-        "`monitor help` do more.\\n");
+        at == "end"
+            ? "echo backstep: reverse-continue, reverse-step, reverse-finish, watch and the like go back "
+              "from here; `goto start`,\\n`last-write` and `monitor help` do more.\\n"
+        : at.empty()
+            ? "echo backstep: at the start of the recording. `continue` goes to the end, "
+              "reverse-continue, reverse-step,\\nreverse-finish, watch and the like go back; `goto`, "
+              "`last-write` and `monitor help` do more.\\n"
+            : "echo \\n");
   }
+  if (!at.empty() && options.last_write.empty()) words.insert(words.end(), {"-ex", "goto " + at});
   if (!options.last_write.empty())
     words.insert(words.end(), {"-ex", "goto end", "-ex", "last-write " + options.last_write});
   words.insert(words.end(), options.gdb_args.begin(), options.gdb_args.end());

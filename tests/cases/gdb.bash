@@ -19,7 +19,8 @@ in_gdb() {
   local name=$1 arguments=() command
   shift
   for command; do arguments+=(-ex "$command"); done
-  timeout "${LIMIT:-60}" "$BACKSTEP" replay -q "$T/rec-$name" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
+  # shellcheck disable=SC2086  # AT: options, as words
+  timeout "${LIMIT:-60}" "$BACKSTEP" replay -q ${AT:-} "$T/rec-$name" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
     { cat "$T/gdb" >&2; fail "gdb ended with $?"; }
 }
 # printed PATTERN: … and it said so. not_printed: it did not. times N PATTERN: on so many lines.

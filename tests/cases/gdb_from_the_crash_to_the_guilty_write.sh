@@ -26,8 +26,14 @@ int main(void) {
 }
 C
 recorded guilty 139
+# A session begins at the crash, unless told otherwise.
+AT='--at start' in_gdb guilty 'backtrace' 'continue'
+printed '#0 .*_start'
+times 1 'Program received signal SIGSEGV'
+AT='--at 0%' in_gdb guilty 'monitor when'
+printed '^@0:'
 for round in intact gone; do
-  in_gdb guilty 'continue' 'backtrace' 'print $_siginfo.si_signo' 'print i' 'watch -location list->next->next->next' \
+  in_gdb guilty 'backtrace' 'print $_siginfo.si_signo' 'print i' 'watch -location list->next->next->next' \
     'reverse-continue' 'backtrace' 'print k' 'continue' 'continue' 'continue'
   printed 'Program received signal SIGSEGV'
   printed '#0 +0x[0-9a-f]+ in main \(\) at .*guilty.c:17'
