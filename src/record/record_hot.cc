@@ -312,6 +312,7 @@ bool record_syscall_hot(Context& ctx) {
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
   if ((s.shared_files || *s.tree_files) && changes_files(nr)) return false;
+  if (s.shared_files && (nr == 46 || nr == 307)) return false;  // sendmsg, sendmmsg: perhaps of descriptors
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
   if (((nr == 4 || nr == 6) && is_in_proc(ctx.gpr[RDI])) ||

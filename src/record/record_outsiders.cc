@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -532,29 +533,41 @@ void Recorder::hand_out_inherited() {
   }
 }
 
-// sendmsg with descriptors.
-void Recorder::hand_out_sent(int socket, uint64_t message) {
+// The descriptors in a message that is to be sent.
+static std::vector<int> sent_descriptors(uint64_t message) {
+  std::vector<int> fds;
   Msghdr head{};
-  if (objects_.empty() || !read_guest(message, &head) || head.control == 0) return;
+  if (!read_guest(message, &head) || head.control == 0) return fds;
+  std::vector<char> control(std::min<uint64_t>(head.control_length, 4096));
+  if (!bs_guarded_copy(control.data(), reinterpret_cast<const void*>(head.control), control.size()))
+    return fds;
+  for (size_t at = 0; at + sizeof(cmsghdr) <= control.size();) {
+    cmsghdr part{};
+    std::memcpy(&part, control.data() + at, sizeof part);
+    if (part.cmsg_len < sizeof part || part.cmsg_len > control.size() - at) break;
+    if (part.cmsg_level == SOL_SOCKET && part.cmsg_type == SCM_RIGHTS)
+      for (size_t i = at + sizeof part; i + 4 <= at + part.cmsg_len; i += 4)
+        std::memcpy(&fds.emplace_back(), control.data() + i, 4);
+    at += CMSG_ALIGN(part.cmsg_len);
+  }
+  return fds;
+}
+
+// sendmsg, sendmmsg.
+void Recorder::hand_out_sent(int socket, uint64_t messages, uint64_t count) {
+  if (objects_.empty()) return;
+  std::vector<int> fds;
+  for (uint64_t i = 0; i < std::min<uint64_t>(count, UIO_MAXIOV); i++) {
+    const std::vector<int> more = sent_descriptors(messages + i * kMmsgSize);
+    fds.insert(fds.end(), more.begin(), more.end());
+  }
+  if (fds.empty()) return;
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
       (peer.pid == getpid() || takes_part(peer.pid)))
     return;
-  std::vector<char> control(std::min<uint64_t>(head.control_length, 4096));
-  if (!bs_guarded_copy(control.data(), reinterpret_cast<const void*>(head.control), control.size())) return;
-  for (size_t at = 0; at + sizeof(cmsghdr) <= control.size();) {
-    cmsghdr part{};
-    std::memcpy(&part, control.data() + at, sizeof part);
-    if (part.cmsg_len < sizeof part || part.cmsg_len > control.size() - at) return;
-    if (part.cmsg_level == SOL_SOCKET && part.cmsg_type == SCM_RIGHTS)
-      for (size_t i = at + sizeof part; i + 4 <= at + part.cmsg_len; i += 4) {
-        int fd;
-        std::memcpy(&fd, control.data() + i, 4);
-        hand_out(fd);
-      }
-    at += CMSG_ALIGN(part.cmsg_len);
-  }
+  for (int fd : fds) hand_out(fd);
 }
 
 // This process opened a file, or is about to change one, that others of the recording may have mapped.

@@ -381,6 +381,17 @@ void Recorder::own_arguments(const Syscall& row, uint64_t nr, const uint64_t arg
         writes(args[i], sizeof(Msghdr));
         for_each_message_part(args[i], ~0ull >> 1, writes);
         break;
+      case Arg::MmsgIn:
+      case Arg::MmsgOut: {
+        const uint64_t count = std::min<uint64_t>(args[spec.n], 1024);
+        writes(args[i], count * kMmsgSize);
+        for (uint64_t k = 0; k < count; k++)
+          if (spec.kind == Arg::MmsgIn)
+            for_each_message_part(args[i] + k * kMmsgSize, ~0ull >> 1, reads);
+          else
+            for_each_message_part(args[i] + k * kMmsgSize, ~0ull >> 1, writes);
+        break;
+      }
       case Arg::Path:
       case Arg::Str:
         reads(args[i], 1);

@@ -284,7 +284,8 @@ void Recorder::on_syscall() {
   if (s.filtered && !s.executed && filtered_call(nr, args)) return;
   if (s.sharing && !s.executed) own_arguments(row, nr, args);
   if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
-  if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1]);
+  if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1], 1);
+  if (!s.executed && nr == SYS_sendmmsg) hand_out_sent(static_cast<int>(args[0]), args[1], args[2]);
   int64_t result;
   std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);

@@ -206,7 +206,7 @@ class Recorder final : public guest::Placer {
   void become_outsider();
   void hand_out(int fd);
   void hand_out_inherited();
-  void hand_out_sent(int socket, uint64_t message);
+  void hand_out_sent(int socket, uint64_t messages, uint64_t count);
   void tell_opened(int fd);
 
   // record_calls.cc: system calls that need more than the table

@@ -46,6 +46,15 @@ truncate -s 16384 words
 ) &
 NATIVE=no record_tree watcher "$O" watcher "$T/words"
 wait
+# It is sent a descriptor.
+for how in one many; do
+  "$P/tree_sent" serve "$T/socket.$how" &
+  for ((i = 0; i < 100; i++)); do [ -S "socket.$how" ] && break; sleep 0.05; done
+  NATIVE=no record_tree "sent_$how" "$P/tree_sent" "$how" "$T/socket.$how"
+  "$BACKSTEP" info "sent_$how" | seen 'shared with processes that are not recorded' ||
+    fail "info does not tell of the outsider that was sent a descriptor ($how)"
+  wait
+done
 # shellcheck disable=SC2010
 ! ls named1 followed late | seen '^shared-' || fail "control files were left behind"
 ok
