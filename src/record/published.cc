@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,12 @@
 
 namespace backstep::recorder {
 
+struct PublishedSlot {
+  uint32_t pid;  // 0: free
+  uint32_t reserved;
+  uint64_t started;  // stored when its head is that of this process
+};
+
 using guest::MemoryMap;
 using guest::Region;
 
@@ -30,7 +37,12 @@ namespace {
 
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kPage = layout::kPage;
+constexpr uint64_t kSlots = 1024;
+constexpr uint64_t kTable = kSlots * sizeof(PublishedSlot);
+constexpr uint64_t kSlotSize = 16 * kPage;
 constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
+constexpr uint64_t kSecondPlace = kSlotSize - kPage - kFirstPlace;
+static_assert(kTable % kPage == 0);
 constexpr std::string_view kPrefix = "shown-";
 
 enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv };
@@ -59,6 +71,14 @@ std::string path_of(const std::string& folder, int pid, uint64_t started) {
   return fmt::format("{}/{}{}-{}", folder, kPrefix, pid, started);
 }
 
+std::string table_path(const std::string& folder) {
+  return folder + "/shown";
+}
+
+uint64_t slot_offset(uint64_t index) {
+  return kTable + index * kSlotSize;
+}
+
 template <class T>
 void store(T& word, T value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
@@ -72,36 +92,115 @@ Published::Published(std::string folder, std::function<void()> rewrite)
     : folder_(std::move(folder)), rewrite_(std::move(rewrite)) {}
 
 Published::~Published() {
-  if (head_) munmap(head_, mapped_);
+  forget();
+  if (table_) munmap(table_, kTable);
 }
 
+// In this process alone.
+void Published::forget() {
+  if (slot_head_) munmap(slot_head_, kSlotSize);
+  if (head_ && head_ != slot_head_) munmap(head_, mapped_);
+  head_ = slot_head_ = nullptr;
+  slot_ = nullptr;
+  path_.clear();
+}
+
+namespace {
+
+// A slot that is ours, free, or of a process that was killed; null: all are in use.
+PublishedSlot* take_slot(PublishedSlot* table, uint32_t me, uint64_t started) {
+  for (PublishedSlot* slot = table; slot < table + kSlots; slot++)
+    if (slot->pid == me && slot->started == started) return slot;
+  for (bool of_the_dead : {false, true})
+    for (PublishedSlot* slot = table; slot < table + kSlots; slot++) {
+      uint32_t pid = __atomic_load_n(&slot->pid, __ATOMIC_SEQ_CST);
+      if (pid && !(of_the_dead && is_dead(pid, slot->started))) continue;
+      if (!__atomic_compare_exchange_n(&slot->pid, &pid, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        continue;
+      store<uint64_t>(slot->started, 0);
+      return slot;
+    }
+  return nullptr;
+}
+
+// Not only sized: a store into a sparse mapping of a full disk would be a SIGBUS. The program's own limit on
+// file sizes (ulimit -f) is ours too; running into it would be a SIGXFSZ for the program.
+bool allocate(int fd, uint64_t offset, uint64_t size) {
+  struct stat st {};
+  rlimit limit{};
+  if (fstat(fd, &st) != 0) return false;
+  if (offset + size > static_cast<uint64_t>(st.st_size) && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+      limit.rlim_cur < offset + size)
+    return false;
+  return posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0;
+}
+
+void* map_part(int fd, uint64_t offset, uint64_t size) {
+  if (!allocate(fd, offset, size)) return nullptr;
+  void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+}  // namespace
+
 void Published::begin() {
-  const Life life = life_of(static_cast<uint32_t>(getpid()));
+  const auto me = static_cast<uint32_t>(getpid());
+  const Life life = life_of(me);
   if (!life.started) return;  // no /proc: then nobody else has one either
-  path_ = path_of(folder_, getpid(), life.started);
   RoomForFds room;
-  Fd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd || ftruncate(fd.get(), 0) != 0) return;
-  const uint64_t size = kPage + kFirstPlace;
-  // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
-  void* p = MAP_FAILED;
-  if (posix_fallocate(fd.get(), 0, static_cast<off_t>(size)) == 0)
-    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (p == MAP_FAILED) {
-    unlink(path_.c_str());
-    return;
-  }
-  head_ = static_cast<PublishedHead*>(p);
-  mapped_ = size;
+  Fd fd(open(table_path(folder_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return;
+  if (!table_) table_ = static_cast<PublishedSlot*>(map_part(fd.get(), 0, kTable));
+  if (!table_ || !(slot_ = take_slot(table_, me, life.started))) return;
+  slot_head_ = static_cast<PublishedHead*>(
+      map_part(fd.get(), slot_offset(static_cast<uint64_t>(slot_ - table_)), kSlotSize));
+  if (!slot_head_) return store<uint32_t>(slot_->pid, 0);
+  if (slot_->started == life.started && slot_head_->state == PublishedHead::Elsewhere)
+    unlink(path_of(folder_, getpid(), life.started).c_str());
+  head_ = slot_head_;
+  mapped_ = kSlotSize;
   places_[0] = {1, kFirstPlace};
+  places_[1] = {1 + kFirstPlace / kPage, kSecondPlace};
+  used_ = 0;
+  length_ = 0;
+  overflow_ = false;
+  told_.clear();
+  store<uint32_t>(head_->state, PublishedHead::Loading);
+  head_->rewrites = 0;
+  std::fill(std::begin(head_->our_fds), std::end(head_->our_fds), -1);
+  std::fill(std::begin(head_->vforked), std::end(head_->vforked), 0);
+  store(head_->where, where_word(places_[0].page, 0));
+  store(head_->version, kVersion);
+  store(slot_->started, life.started);
+}
+
+// The slot is too small: on in a file of our own.
+bool Published::move_out() {
+  const std::string path = path_of(folder_, getpid(), slot_->started);
+  RoomForFds room;
+  Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  void* p = fd && ftruncate(fd.get(), 0) == 0 ? map_part(fd.get(), 0, kPage + kSlotSize) : nullptr;
+  if (!p) {
+    unlink(path.c_str());
+    return false;
+  }
+  path_ = path;
+  head_ = static_cast<PublishedHead*>(p);
+  mapped_ = kPage + kSlotSize;
+  *head_ = *slot_head_;
+  places_[0] = {1, kSlotSize};
   places_[1] = {};
   used_ = 0;
   length_ = 0;
-  told_.clear();
-  head_->state = PublishedHead::Loading;
-  std::fill(std::begin(head_->our_fds), std::end(head_->our_fds), -1);
-  store(head_->where, where_word(places_[0].page, 0));
-  store(head_->version, kVersion);
+  overflow_ = false;
+  rewriting_ = true;
+  tell_all();
+  rewriting_ = false;
+  if (overflow_) return false;
+  head_->rewrites = 0;
+  store(head_->where, where_word(places_[0].page, length_));
+  store<uint32_t>(slot_head_->state, PublishedHead::Elsewhere);
+  return true;
 }
 
 void Published::set_state(PublishedHead::State state) {
@@ -110,12 +209,16 @@ void Published::set_state(PublishedHead::State state) {
 
 void Published::end() {
   if (!path_.empty()) unlink(path_.c_str());
+  if (!slot_) return;
+  set_state(PublishedHead::Loading);
+  store<uint32_t>(slot_->pid, 0);
+  const bool last =
+      std::all_of(table_, table_ + kSlots, [](const PublishedSlot& slot) { return slot.pid == 0; });
+  if (last) unlink(table_path(folder_).c_str());
 }
 
 void Published::become_child() {
-  if (head_) munmap(head_, mapped_);
-  head_ = nullptr;
-  path_.clear();
+  forget();
   begin();
   tell_all();
   set_state(PublishedHead::Ready);
@@ -128,11 +231,11 @@ void Published::tell_all() {
 
 // Room for another place at the end of the file.
 bool Published::add_place(Place& place, uint64_t bytes) {
+  if (path_.empty()) return false;
   RoomForFds room;
   Fd fd(open(path_.c_str(), O_RDWR | O_CLOEXEC));
   bytes = (bytes + kPage - 1) & ~(kPage - 1);
-  if (!fd || posix_fallocate(fd.get(), static_cast<off_t>(mapped_), static_cast<off_t>(bytes)) != 0)
-    return false;
+  if (!fd || !allocate(fd.get(), mapped_, bytes)) return false;
   void* p = mremap(head_, mapped_, mapped_ + bytes, MREMAP_MAYMOVE);
   if (p == MAP_FAILED) return false;
   head_ = static_cast<PublishedHead*>(p);
@@ -164,9 +267,11 @@ void Published::use_place(uint64_t bytes) {
   bool done = places_[used_].size || add_place(places_[used_], places_[used_ ^ 1].size);
   if (done) {
     tell_all();
-    done = kRoom * (length_ + bytes) <= 2 * places_[used_].size || enlarge(kRoom * (length_ + bytes));
+    done = !overflow_ &&
+           (kRoom * (length_ + bytes) <= 2 * places_[used_].size || enlarge(kRoom * (length_ + bytes)));
   }
   rewriting_ = false;
+  if (!done && path_.empty() && move_out()) return;
   if (!done) return give_up();
   store(head_->where, where_word(places_[used_].page, length_));
   store(head_->rewrites, head_->rewrites + 1);
@@ -174,8 +279,8 @@ void Published::use_place(uint64_t bytes) {
 
 // No space on the disk, or no way to the file.
 void Published::give_up() {
-  set_state(PublishedHead::Native);
-  munmap(head_, mapped_);
+  store<uint32_t>(slot_head_->state, PublishedHead::Native);
+  if (head_ != slot_head_) munmap(head_, mapped_);
   head_ = nullptr;
 }
 
@@ -183,7 +288,10 @@ void Published::append(uint32_t kind, const void* fixed, size_t size, std::strin
   if (!head_) return;
   const uint64_t whole = sizeof(Record) + size + text.size(), bytes = aligned(whole);
   if (length_ + bytes > places_[used_].size) use_place(bytes);
-  if (!head_ || length_ + bytes > places_[used_].size) return;
+  if (!head_ || length_ + bytes > places_[used_].size) {
+    overflow_ = true;
+    return;
+  }
   char* at = base() + places_[used_].page * kPage + length_;
   const Record record{static_cast<uint32_t>(whole), kind};
   std::memcpy(at, &record, sizeof record);
@@ -330,27 +438,42 @@ struct Reading {
   std::string records;
 };
 
-PublishedHead head_of(int fd) {
+PublishedHead head_of(int fd, uint64_t base) {
   PublishedHead head{};
-  if (!read_at(fd, &head, sizeof head, 0) || head.version != kVersion) head.state = PublishedHead::Loading;
+  if (!read_at(fd, &head, sizeof head, base) || head.version != kVersion) head.state = PublishedHead::Loading;
   return head;
 }
 
 // Head and records of one moment; Loading if there is none.
-Reading read_all(int fd, bool records) {
+Reading read_all(int fd, uint64_t base, bool records) {
   for (int tries = 0; tries < 100; tries++) {
     Reading r;
-    const uint64_t rewrites = head_of(fd).rewrites;
-    r.head = head_of(fd);
+    const uint64_t rewrites = head_of(fd, base).rewrites;
+    r.head = head_of(fd, base);
     if (r.head.state != PublishedHead::Ready || !records) return r;
     r.records.resize(r.head.where & 0xffff'ffff);
-    const bool complete = read_at(fd, r.records.data(), r.records.size(), (r.head.where >> 32) * kPage);
+    const bool complete =
+        read_at(fd, r.records.data(), r.records.size(), base + (r.head.where >> 32) * kPage);
     // The records have only grown since, or have moved to the other place once: then these are still there.
-    const PublishedHead after = head_of(fd);
+    const PublishedHead after = head_of(fd, base);
     const uint64_t safe = rewrites % 2 ? rewrites + 1 : rewrites + 2;
     if (complete && after.state == PublishedHead::Ready && after.rewrites <= safe) return r;
   }
   return {};
+}
+
+// What the process with this pid and start has published; nullopt: it has no slot.
+std::optional<Reading> find_slot(const std::string& folder, uint32_t pid, uint64_t started, bool records) {
+  Fd fd(open(table_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<PublishedSlot> table(kSlots);
+  if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return std::nullopt;
+  auto slot = std::find_if(table.begin(), table.end(),
+                           [&](const PublishedSlot& s) { return s.pid == pid && s.started == started; });
+  if (slot == table.end()) return std::nullopt;
+  Reading all = read_all(fd.get(), slot_offset(static_cast<uint64_t>(slot - table.begin())), records);
+  if (all.head.state != PublishedHead::Elsewhere) return all;
+  Fd own(open(path_of(folder, static_cast<int>(pid), started).c_str(), O_RDONLY | O_CLOEXEC));
+  return own ? read_all(own.get(), 0, records) : Reading{};
 }
 
 Shown shown_from(const Reading& from, int pid) {
@@ -376,15 +499,13 @@ Shown shown_from(const Reading& from, int pid) {
 std::optional<Shown> shown_by_parent(const std::string& folder, int pid, uint32_t parent, bool records) {
   for (unsigned depth = 0; depth < PublishedHead::kVforks && parent > 1; depth++) {
     const Life life = life_of(parent);
-    if (Fd fd(open(path_of(folder, static_cast<int>(parent), life.started).c_str(), O_RDONLY | O_CLOEXEC));
-        fd) {
-      const Reading all = read_all(fd.get(), records);
-      const auto& children = all.head.vforked;
-      if (all.head.state != PublishedHead::Ready ||
+    if (const auto all = find_slot(folder, parent, life.started, records)) {
+      const auto& children = all->head.vforked;
+      if (all->head.state != PublishedHead::Ready ||
           std::find(std::begin(children), std::end(children), static_cast<uint32_t>(pid)) ==
               std::end(children))
         return std::nullopt;
-      Shown shown = shown_from(all, pid);
+      Shown shown = shown_from(*all, pid);
       Shown::Thread only = shown.threads.empty() ? Shown::Thread{} : shown.threads.front();
       only.tid = pid;
       shown.threads = {only};
@@ -426,10 +547,9 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
     const Runs runs = what_runs(pid);
     if (runs == Runs::Another) return std::nullopt;
     const Life life = life_of(static_cast<uint32_t>(pid));
-    if (Fd fd(open(path_of(recording.dir(), pid, life.started).c_str(), O_RDONLY | O_CLOEXEC)); fd) {
-      const Reading all = read_all(fd.get(), records);
-      if (all.head.state == PublishedHead::Ready) return shown_from(all, pid);
-      if (all.head.state == PublishedHead::Native) return std::nullopt;
+    if (const auto all = find_slot(recording.dir(), static_cast<uint32_t>(pid), life.started, records)) {
+      if (all->head.state == PublishedHead::Ready) return shown_from(*all, pid);
+      if (all->head.state == PublishedHead::Native) return std::nullopt;
     } else if (auto shown = shown_by_parent(recording.dir(), pid, life.parent, records)) {
       return shown;
     }
@@ -441,8 +561,9 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
 }
 
 void unpublish(const std::string& folder) {
-  const auto pid = static_cast<uint32_t>(getpid());
-  unlink(path_of(folder, getpid(), life_of(pid).started).c_str());
+  Published file(folder, [] {});
+  file.begin();
+  file.end();
 }
 
 void clean_published(const std::string& folder) {
@@ -455,6 +576,13 @@ void clean_published(const std::string& folder) {
         std::sscanf(name.c_str() + kPrefix.size(), "%u-%lu", &pid, &started) == 2 && is_dead(pid, started))
       unlink(entry.path().c_str());
   }
+  Fd fd(open(table_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<PublishedSlot> table(kSlots);
+  if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return;
+  const bool used = std::any_of(table.begin(), table.end(), [](const PublishedSlot& slot) {
+    return slot.pid && slot.pid != static_cast<uint32_t>(getpid()) && !is_dead(slot.pid, slot.started);
+  });
+  if (!used) unlink(table_path(folder).c_str());
 }
 
 }  // namespace backstep::recorder

@@ -2,12 +2,14 @@
 // we were not there: its mappings, threads and signals, and which descriptors are ours. Whoever reads needs
 // no help from the process, which may be waiting, stopped, or busy.
 //
-// It is a small file in the recording's folder per process, which the process has mapped. A few words at its
-// head are stored where they change; all else is a row of *records*, each of them a change ("this was
-// mapped", "that thread has ended"), which a reader makes again one after the other. So a change costs the
-// process some stores and no system call. When the room is used up, records that say how things stand are
-// written into another place of the file, which then takes over in one store: at no moment is the file not
-// true, wherever the process is stopped or killed.
+// It is written into a *slot* of a file in the recording's folder that all of them share, which the process
+// has mapped. A few words at its head are stored where they change; all else is a row of *records*, each of
+// them a change ("this was mapped", "that thread has ended"), which a reader makes again one after the other.
+// So a change costs the process some stores and no system call. When the room is used up, records that say
+// how things stand are written into another place, which then takes over in one store: at no moment is that
+// not true which others read, wherever the process is stopped or killed. Processes with many mappings move to
+// a file of their own; one for each would cost more than all the rest, as file systems are slow at making and
+// removing files (ext4: about a millisecond each when many were removed just before).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -50,7 +52,8 @@ struct PublishedHead {
   enum State : uint32_t {
     Loading,  // execve: the next program is not there yet
     Ready,
-    Native,  // runs without us (ptrace), or cannot publish any more: others see what the kernel says
+    Elsewhere,  // in a file of its own
+    Native,     // runs without us (ptrace), or cannot publish any more: others see what the kernel says
   };
   static constexpr unsigned kVforks = 4;
   uint32_t version;
@@ -71,7 +74,7 @@ class Published final : public guest::MapListener {
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;
 
-  // Makes the file of this process, or takes that of the program that it was before; `state` is Loading.
+  // Takes a slot, or that of the program that this process was before; `state` is Loading.
   // Without it (no rights, no space) nothing is published.
   void begin();
   void set_state(PublishedHead::State state);
@@ -101,16 +104,21 @@ class Published final : public guest::MapListener {
   void use_place(uint64_t bytes);
   void give_up();
   bool add_place(Place& place, uint64_t bytes);
+  bool move_out();
+  void forget();
   char* base() const { return reinterpret_cast<char*>(head_); }
 
-  std::string folder_, path_;
+  std::string folder_, path_;              // path_: the file of its own; empty: none
+  struct PublishedSlot* table_ = nullptr;  // of all processes
+  struct PublishedSlot* slot_ = nullptr;   // … ours
+  PublishedHead* slot_head_ = nullptr;     // mapped as long as we have a slot
   std::function<void()> rewrite_;
   PublishedHead* head_ = nullptr;  // null: not published
   uint64_t mapped_ = 0;
   Place places_[2];
   int used_ = 0;
   uint64_t length_ = 0;
-  bool rewriting_ = false;
+  bool rewriting_ = false, overflow_ = false;
   std::map<int, Shown::Thread> told_;
 };
 
@@ -119,7 +127,7 @@ class Published final : public guest::MapListener {
 std::optional<Shown> published_by(const recording::Recording& recording, int pid, bool records = true);
 // This process goes on without us.
 void unpublish(const std::string& folder);
-// Files of processes that were killed.
+// The last one of the recording ends, or at least the first: what nobody needs any more is removed.
 void clean_published(const std::string& folder);
 
 // The process that a thread belongs to; 0: there is none.
