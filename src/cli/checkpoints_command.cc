@@ -2,6 +2,8 @@
 // They can be looked at, made ahead of time, and removed: nothing but time is lost with them.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "cli/options.h"
 #include "recording/checkpoint_file.h"
 #include "recording/tree.h"
+#include "timeline/log_index.h"
 #include "timeline/timeline.h"
 
 namespace backstep::cli {
@@ -18,6 +21,8 @@ namespace {
 
 using recording::CheckpointFolder;
 using recording::Recording;
+
+constexpr auto kRecord = static_cast<uint64_t>(recording::Maker::Record);
 
 // Compares all checkpoints of a process with a replay that uses none of them. Numbers of the bad ones.
 std::set<uint64_t> compare_with_replay(const recording::Library& library, const Recording& r,
@@ -38,7 +43,7 @@ std::set<uint64_t> compare_with_replay(const recording::Library& library, const 
 }
 
 struct Listing {
-  Table table{{">PROCESS", ">NUMBER", "AT", ">SIZE", ">PAGES", "STATE"}};
+  Table table{{">PROCESS", ">NUMBER", "AT", ">SIZE", ">PAGES", "MADE BY", "STATE"}};
   Json all = Json::array();
   bool good = true;
 };
@@ -48,16 +53,27 @@ Listing collect(const recording::Library& library, const Recording& r, bool veri
   for (uint64_t process : CheckpointFolder::processes(r)) {
     std::vector<std::string> notes;
     CheckpointFolder folder(r, process);
-    const auto entries = folder.list(&notes);
+    const auto all = folder.list(&notes);
+    // A recorder that was killed may have made some behind the last event of its log: no replay comes there.
+    const replayer::Position last = timeline::LogIndex(r, process).last().position();
+    auto behind = [&](const CheckpointFolder::Entry& c) {
+      return replayer::Position{c.header.tick, c.header.event, c.header.pc} > last;
+    };
+    std::vector<CheckpointFolder::Entry> entries;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(entries),
+                 [&](const auto& c) { return !behind(c); });
     std::set<uint64_t> bad;
     if (verify) bad = compare_with_replay(library, r, process, entries);
-    for (const auto& c : entries) {
-      const bool good = !bad.count(c.number);
+    for (const auto& c : all) {
+      const bool good = !bad.count(c.number), recorded = c.header.maker == kRecord;
       found.good = found.good && good;
       found.table.add({std::to_string(process), std::to_string(c.number),
                        format_point({c.header.tick, c.header.pc}), format_size(c.size),
                        fmt::format("{} of {}", c.header.stored_pages, c.header.pages),
-                       good ? "good" : "NOT GOOD"});
+                       recorded ? "record" : "replay",
+                       behind(c) ? "behind the end of the log, not used"
+                       : good    ? "good"
+                                 : "NOT GOOD"});
       found.all.push_back({{"process", process},
                            {"number", c.number},
                            {"at", point_json({c.header.tick, c.header.pc})},
@@ -65,11 +81,13 @@ Listing collect(const recording::Library& library, const Recording& r, bool veri
                            {"size", c.size},
                            {"pages", c.header.pages},
                            {"stored_pages", c.header.stored_pages},
+                           {"made_by", recorded ? "record" : "replay"},
+                           {"used", !behind(c)},
                            {"good", good}});
     }
     for (const std::string& note : notes) {
       found.good = false;
-      found.table.add({std::to_string(process), "", "", "", "", note});
+      found.table.add({std::to_string(process), "", "", "", "", "", note});
       found.all.push_back({{"process", process}, {"good", false}, {"note", to_utf8(note)}});
     }
   }
@@ -84,9 +102,10 @@ int checkpoints_command(const Args& args) {
   ReplayOptions options;
   CommandLine line(
       "checkpoints", "[--make | --remove | --verify] [--json] [DIR]",
-      "Lists the checkpoints in a recording: states of the replay from which a debugger can start, so\n"
-      "that any moment of a long run is near. 'backstep replay' makes and uses them by itself; they\n"
-      "take 512 MB at most. PAGES: how many are in this file, of those that the checkpoint needs.\n"
+      "Lists the checkpoints in a recording: states of the program from which a debugger can start, so\n"
+      "that any moment of a long run is near. 'backstep replay' makes and uses them by itself, and\n"
+      "'backstep record --checkpoints' makes them while recording; they take 512 MB at most. PAGES: how many "
+      "are in this file, of those that the checkpoint needs.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep checkpoints\n"
@@ -127,8 +146,10 @@ int checkpoints_command(const Args& args) {
   if (json) {
     fmt::print("{}\n", found.all.dump(2));
   } else if (found.all.empty()) {
-    fmt::print("{} has no checkpoints; a debugging session makes them, or 'backstep checkpoints --make'\n",
-               r.name());
+    fmt::print(
+        "{} has no checkpoints; a debugging session makes them, or 'backstep checkpoints --make', or "
+        "'backstep record --checkpoints'\n",
+        r.name());
   } else {
     fmt::print("{}", found.table.text());
   }

@@ -30,8 +30,9 @@ struct Info {
   std::optional<Manifest> manifest;
   std::string manifest_error;
   Summary log;
-  uint64_t size = 0;         // of the folder
-  uint64_t checkpoints = 0;  // how many
+  uint64_t size = 0;                  // of the folder
+  uint64_t checkpoints = 0;           // how many
+  uint64_t recorded_checkpoints = 0;  // … of them made while recording
   uint64_t checkpoint_bytes = 0;
   uint64_t shared = 0;  // file contents in the shared store that it needs
   std::vector<std::string> notes;
@@ -67,6 +68,7 @@ Info collect(const Library& library, const Recording& r, uint64_t process) {
   info.log = summarize(library, r, process);
   info.size = r.size();
   info.checkpoints = recording::CheckpointFolder::count(r);
+  info.recorded_checkpoints = recording::CheckpointFolder::count_recorded(r);
   info.checkpoint_bytes = recording::CheckpointFolder::disk(r);
   info.shared = shared_size(library, r);
   info.process = process;
@@ -153,9 +155,14 @@ void print_text(const Info& info) {
                            format_size(info.size), format_size(info.log.bytes), format_size(info.shared)));
   if (info.checkpoints)
     line("  of that",
-         fmt::format("{} for {} checkpoints ('backstep checkpoints' lists and removes them; at most {})",
+         fmt::format("{} for {} checkpoints{} ('backstep checkpoints' lists and removes them; at most {})",
                      format_size(info.checkpoint_bytes), info.checkpoints,
+                     info.recorded_checkpoints
+                         ? fmt::format(", {} made while recording", info.recorded_checkpoints)
+                         : "",
                      format_size(recording::kMaxCheckpointBytes)));
+  if (info.manifest && !info.manifest->checkpoints_note.empty())
+    line("checkpoints", info.manifest->checkpoints_note);
   if (info.manifest) {
     const Manifest& m = *info.manifest;
     line("machine", fmt::format("{}, {}, {}", m.hostname, m.kernel, m.cpu.model));
@@ -187,8 +194,11 @@ void print_json(const Info& info) {
       {"name", to_utf8(info.recording.name())}, {"dir", to_utf8(info.recording.dir())}, {"size", info.size}};
   j["shared_size"] = info.shared;
   j["checkpoints"] = {{"count", info.checkpoints},
+                      {"recorded", info.recorded_checkpoints},
                       {"bytes", info.checkpoint_bytes},
                       {"at_most", recording::kMaxCheckpointBytes}};
+  if (info.manifest && !info.manifest->checkpoints_note.empty())
+    j["checkpoints"]["note"] = to_utf8(info.manifest->checkpoints_note);
   j["process"] = info.process;
   j["processes"] = info.processes;
   Manifest m = info.manifest.value_or(Manifest{});

@@ -27,6 +27,8 @@ int record_command(const Args& args) {
                    "  backstep record -o bug1 ./server  into the folder bug1\n"
                    "  backstep record -- -odd-name      a program whose name starts with '-'\n"
                    "  backstep record --chaos ./server  provoke bugs that depend on timing\n"
+                   "  backstep record --checkpoints=1 ./server\n"
+                   "                                    any moment of it is near from the start\n"
                    "  backstep replay --autopilot       replay what was just recorded");
   line.add_option("-o,--output", options.output, "folder to record into; must not exist yet")
       ->type_name("DIR");
@@ -51,6 +53,11 @@ int record_command(const Args& args) {
                 "turns of threads, delayed wake-ups, short reads and writes), to\n"
                 "find races; --chaos=SEED makes the choices of an earlier run")
       ->type_name("[=SEED]");
+  line.add_option("--checkpoints", options.checkpoints,
+                  "make checkpoints every so many seconds of CPU time, so that the\n"
+                  "first debugging session finds them already (default: none)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e6).description(""));
   add_engine_options(line, options.engine);
 
   size_t own = line.leading_options(args);

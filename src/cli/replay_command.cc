@@ -68,11 +68,11 @@ int replay_command(const Args& args) {
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")
       ->check(CLI::IsMember({"deep"}).description(""));
-  line.add_option("--checkpoints", options.checkpoints,
-                  "make checkpoints in the recording every so many seconds of\n"
-                  "replay (0.5); 0: make and use none")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6).description(""));
+  const auto* every = line.add_option("--checkpoints", options.checkpoints,
+                                      "make checkpoints in the recording every so many seconds of\n"
+                                      "replay (0.5; with --autopilot: none); 0: make and use none")
+                          ->type_name("SECONDS")
+                          ->check(CLI::Range(0.0, 1e6).description(""));
   line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
   line.add_flag("--json", options.json, "closing report as JSON, on stderr");
   line.add_option("DIR", dir);
@@ -90,6 +90,7 @@ int replay_command(const Args& args) {
   if (options.autopilot && !options.serve.empty())
     throw Error("--autopilot and --serve exclude each other", kExitUsage);
   options.check_deep = check == "deep";
+  options.store_on_autopilot = options.autopilot && every->count() && options.checkpoints > 0;
   options.progress = !options.quiet && isatty(STDERR_FILENO);
   const auto recording = recording::Library::standard().resolve(dir);
   options.recording = recording.dir();

@@ -29,8 +29,9 @@ struct Wakeups {
 extern Wakeups bs_wakeups;
 
 // Signals of our own use SIGTRAP, which is never blocked, with si_code SI_QUEUE or SI_TIMER and one of these.
-inline constexpr uint64_t kTurnSignal = 0x6b63'6261'0000'0001;       // to the runner: look around
-inline constexpr uint64_t kInterruptSignal = 0x6b63'6261'0000'0002;  // to a body: leave the call
+inline constexpr uint64_t kTurnSignal = 0x6b63'6261'0000'0001;        // to the runner: look around
+inline constexpr uint64_t kInterruptSignal = 0x6b63'6261'0000'0002;   // to a body: leave the call
+inline constexpr uint64_t kCheckpointSignal = 0x6b63'6261'0000'0004;  // to the runner: time for a checkpoint
 inline constexpr uint64_t kTimerSignal =
     0x6b63'6261'8000'0000;  // to the runner: a timer of the guest's (+ index)
 

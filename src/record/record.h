@@ -18,6 +18,7 @@ struct RecordOptions {
   std::optional<uint64_t> chaos;     // seed of the choices of chaos mode; none: off
   std::string follow = "*";          // which programs that it becomes or starts are recorded, too: a pattern;
                                      // empty: only the first process
+  double checkpoints = 0;            // make checkpoints every so many seconds of CPU time; 0: none
   EngineOptions engine;
 };
 

@@ -353,6 +353,19 @@ bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
   return true;
 }
 
+namespace {
+
+// The kernel keeps one SIGTRAP for us and forgets others that are sent before we have that one (those of
+// timers apart). So each may stand for all.
+void expect_all() {
+  HotState& s = bs_record;
+  if (s.threads) s.turn_request = true;
+  s.share_request = true;
+  if (s.our_fds[2] >= 0) s.outsider = true;
+}
+
+}  // namespace
+
 // One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this
 // one is delivered. Those that kill come through.
 engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool in_guest) {
@@ -360,6 +373,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   auto* uc = static_cast<ucontext_t*>(frame);
   auto* about = static_cast<const siginfo_t*>(info);
   if (signo == SIGTRAP && about->si_code == SI_SIGIO) {  // of inotify
+    expect_all();
     s.outsider = true;
     __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
     return engine::SignalVerdict::Stop;
@@ -368,7 +382,13 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;
     if (value == kShareSignal) s.share_request = true;
-    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal || timer) {
+    if (value == kCheckpointSignal) s.checkpoint_request = true;
+    if (value == kCheckpointSignal && !s.threads) {
+      expect_all();
+      return engine::SignalVerdict::Stop;
+    }
+    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal ||
+        value == kCheckpointSignal || timer) {
       auto& pc = uc->uc_mcontext.gregs[REG_RIP];
       if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
         pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
@@ -377,6 +397,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
         s.timer_hits[s.timer_hit_count] = {static_cast<uint32_t>(value & 0x7fff'ffff), about->si_overrun};
         s.timer_hit_count = s.timer_hit_count + 1;
       }
+      expect_all();
       if (value != kShareSignal) s.turn_request = true;
       __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
       return engine::SignalVerdict::Stop;

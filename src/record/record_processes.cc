@@ -139,6 +139,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   s.our_fds[0] = -1;
   s.pending_count = 0;
   origin_ = {number, Birth::Fork, origin_.process, parent_event, static_cast<uint64_t>(getpid())};
+  forks_++, event_base_ += parent_event;
   detached_ = number == 0;
   if (!detached_) {
     RoomForFds room;
@@ -165,9 +166,11 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   vfork_end_.reset();
   manifest_.end.reset();
   manifest_.notes.clear();
+  manifest_.checkpoints_note.clear();
   notes_.clear();
   if (options_.check_deep) s.next_checksum = 0;
   published_.become_child();
+  start_checkpoints();
 }
 
 // --- vfork ---

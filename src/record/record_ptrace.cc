@@ -100,6 +100,7 @@ void Recorder::go_native() {
     log_.stop("the process asked to be traced (ptrace)");
     close_recording(EndKind::Stopped, 0, context().rip);
   }
+  if (series_) end_checkpoints("the process asked to be traced (ptrace)");
   const uint64_t all = ~0ull;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
   process_.map.for_each([](const Region& r) {

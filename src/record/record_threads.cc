@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <ctime>
 
@@ -48,26 +47,31 @@ constexpr int64_t kSlice = 2'000'000;  // ns that a thread may keep the turn whi
 
 // --- turns ---
 
+int Recorder::make_timer(int clock, uint64_t value, int id) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGTRAP;
+  event.sigev_value.sival_ptr = reinterpret_cast<void*>(value);
+  event._sigev_un._tid = gettid();
+  // The ids of the guest's own timers must not tell of ours: those get the last numbers there are, from
+  // kernels that give out the number that is asked for. From others they get the next, and the guest's are
+  // too large.
+  constexpr int kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
+  const bool chosen = prctl(kRestoreIds, 1, 0, 0, 0) == 0;
+  const long made = syscall(SYS_timer_create, clock, &event, &id);
+  const int err = errno;
+  if (chosen) prctl(kRestoreIds, 0, 0, 0, 0);
+  if (made != 0) throw Error("cannot make a timer: " + errno_text(err));
+  return id;
+}
+
 void Recorder::start_threads() {
   if (bs_record.threads) return;
   bs_record.threads = true;
   bs_wakeups.pid = getpid();
   bs_wakeups.runner = gettid();
   turns_.current().thread = &process_.current();
-  sigevent event{};
-  event.sigev_notify = SIGEV_THREAD_ID;
-  event.sigev_signo = SIGTRAP;
-  event.sigev_value.sival_ptr = reinterpret_cast<void*>(kTurnSignal);
-  event._sigev_un._tid = gettid();
-  // The ids of the guest's own timers must not tell of this one: it gets the last number there is, from
-  // kernels that give out the number that is asked for. From others it gets the next, and the guest's are one
-  // too large.
-  constexpr int kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
-  timer_ = INT_MAX;
-  const bool chosen = prctl(kRestoreIds, 1, 0, 0, 0) == 0;
-  const long made = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer_);
-  if (chosen) prctl(kRestoreIds, 0, 0, 0, 0);
-  if (made != 0) throw Error("cannot make a timer for thread switches: " + errno_text(errno));
+  timer_ = make_timer(CLOCK_MONOTONIC, kTurnSignal, kTurnTimer);
   armed_ = 0;
   if (chaos_.on()) {
     process_.engine().set_check(true);

@@ -214,8 +214,10 @@ void Recorder::run() {
   for (int signo = 1; signo <= kSignals; signo++)
     if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
   set_real_mask();
+  start_checkpoints();
   for (;;) {
     react(process_.engine().run());
+    if (bs_record.checkpoint_request) make_checkpoint();
     // A turn that passes drops the request to stop (deliver_pending), also one that came for these two in the
     // meantime: so look again behind it.
     do {

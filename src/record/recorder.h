@@ -1,6 +1,8 @@
 // The recorder: one guest process, its log, and everything about it that the hot half does not do.
 #pragma once
+#include <climits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "record/record_hot.h"
 #include "record/shared_memory.h"
 #include "record/turns.h"
+#include "recording/checkpoint_series.h"
 #include "recording/library.h"
 #include "recording/log_writer.h"
 #include "recording/manifest.h"
@@ -100,6 +103,8 @@ class Recorder final : public guest::Placer {
   void leave_robust_list(guest::Thread& thread);
   void release_lock(uint64_t addr, int tid, bool pi, bool pending);
   int wake_futex(uint64_t addr, int most, uint32_t bitset);
+  // A timer of ours whose signal to this thread has this value; asks for an id that the guest has no use for.
+  int make_timer(int clock, uint64_t value, int id);
   void start_threads();
   void end_threads();  // fork: the child has one
   void pass_turn(recording::TurnReason reason);
@@ -115,6 +120,13 @@ class Recorder final : public guest::Placer {
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
+
+  // record_checkpoints.cc
+  void start_checkpoints();
+  void end_checkpoints(const std::string& why);
+  void await_checkpoint(double seconds) const;
+  bool step_away();
+  void make_checkpoint();
 
   // record_seccomp.cc
   bool filtered_call(uint64_t nr, const uint64_t args[6]);
@@ -289,6 +301,12 @@ class Recorder final : public guest::Placer {
   std::vector<OpenPage> opened_;  // pages of views that the kernel, or one instruction, may touch now
   std::map<int, std::pair<SharedObject*, uint32_t>>
       watches_;  // inotify: object, opens that are accounted for
+
+  std::optional<recording::CheckpointSeries> series_;  // record --checkpoints
+  static constexpr int kTurnTimer = INT_MAX, kCheckpointTimer = INT_MAX - 1;
+  int checkpoint_timer_ = -1;
+  double checkpoint_cpu_ = 0;            // CPU time of this thread when the last one was made
+  uint64_t forks_ = 0, event_base_ = 0;  // of this process since it last became another program
 
   Turns turns_;
   Chaos chaos_;

@@ -23,6 +23,9 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(chaos);
   if (chaotic) s.options.chaos = chaos;
   text(s.options.follow);
+  auto checkpoints = static_cast<int64_t>(s.options.checkpoints * 1e9);
+  number(checkpoints);
+  s.options.checkpoints = static_cast<double>(checkpoints) / 1e9;
   number(s.options.engine.cache_size);
   number(s.options.engine.links);
   number(s.options.engine.max_block);

@@ -3,7 +3,7 @@
 //   header | frame … | body          frame: up to 64 pages, compressed; body: all the rest, compressed
 //
 // The file is written under another name and renamed when it is complete, so there are no half ones. The
-// header is small and says where it belongs: listing a hundred checkpoints reads a hundred times 128 bytes.
+// header is small and says where it belongs: listing a hundred checkpoints reads a hundred times 136 bytes.
 // The body and each frame carry a checksum that is looked at when they are used.
 //
 // Sharing is by place and content: a page whose hash is that of the page at the same address in the
@@ -97,7 +97,9 @@ uint64_t identity_of_log(const std::string& path) {
   if (!fd || pread(fd.get(), &bytes.file, sizeof bytes.file, 0) != sizeof bytes.file ||
       pread(fd.get(), &bytes.chunk, sizeof bytes.chunk, bytes.file.header_size) < 0)
     throw Error(fmt::format("cannot read the log {}: {}", path, errno_text(errno)));
-  bytes.chunk.state = 0;  // grows while the recorder is at work
+  // These change while the recorder is at work, and when it closes the chunk.
+  bytes.chunk.state = 0;
+  bytes.chunk.capacity = bytes.chunk.header_crc = 0;
   return XXH3_64bits(&bytes, sizeof bytes);
 }
 
@@ -265,10 +267,15 @@ CheckpointFile& CheckpointFolder::open(uint64_t number) {
 }
 
 std::optional<Fd> CheckpointFolder::lock(bool wait) const {
-  if (mkdir(dir_.c_str(), 0700) != 0 && errno != EEXIST)
+  // Whatever the umask is (it may be a recorded program's): we want to use it.
+  if (mkdir(dir_.c_str(), 0700) == 0) {
+    chmod(dir_.c_str(), 0700);
+  } else if (errno != EEXIST) {
     throw Error(fmt::format("cannot make the folder {}: {}", dir_, errno_text(errno)));
+  }
   Fd fd(::open((dir_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) throw Error(fmt::format("cannot write to {}: {}", dir_, errno_text(errno)));
+  fchmod(fd.get(), 0600);
   if (flock(fd.get(), wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   // What writers that were killed have left.
   std::error_code ec;
@@ -283,6 +290,11 @@ uint64_t CheckpointFolder::free_number() const {
   for (const auto& file : fs::directory_iterator(dir_, ec))
     last = std::max(last, number_of(file.path().filename().string(), process_));
   return last + 1;
+}
+
+void CheckpointFolder::remove(uint64_t number) {
+  files_.erase(number);
+  unlink(path(number).c_str());
 }
 
 uint64_t CheckpointFolder::disk(const Recording& recording) {
@@ -300,6 +312,19 @@ size_t CheckpointFolder::count(const Recording& recording) {
   std::error_code ec;
   for (const auto& file : fs::directory_iterator(dir(recording), ec))
     n += file.path().extension() == ".checkpoint";
+  return n;
+}
+
+size_t CheckpointFolder::count_recorded(const Recording& recording) {
+  size_t n = 0;
+  for (uint64_t process : processes(recording)) {
+    try {
+      for (const Entry& e : CheckpointFolder(recording, process).list(nullptr))
+        n += e.header.maker == static_cast<uint64_t>(Maker::Record);
+    } catch (const Error&) {
+      // Its log is not there any more: then they are of no use.
+    }
+  }
   return n;
 }
 
@@ -326,13 +351,15 @@ uint64_t CheckpointFolder::remove(const Recording& recording) {
 
 // --- writing ---
 
-CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, uint64_t number, uint64_t earlier)
+CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, uint64_t number, uint64_t earlier, uint64_t most)
     : folder_(folder),
       number_(number),
+      most_(most),
       temporary_(fmt::format("{}/{}{}", folder.dir(), kTemporary, getpid())) {
   if (earlier) earlier_ = &folder_.open(earlier).runs();
   fd_ = Fd(open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd_) throw Error(fmt::format("cannot write {}: {}", temporary_, errno_text(errno)));
+  fchmod(fd_.get(), 0600);
   buffer_.reserve(kPagesPerFrame * kPageSize);
   packed_.resize(ZSTD_compressBound(kPagesPerFrame * kPageSize));
 }
@@ -343,6 +370,8 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::write(const void* bytes, size_t n) {
   auto* p = static_cast<const char*>(bytes);
+  too_large_ = offset_ > most_ || n > most_ - offset_;
+  if (too_large_) throw Error("a checkpoint would take more disk space than there is for checkpoints");
   while (n > 0) {
     const ssize_t done = pwrite(fd_.get(), p, n, static_cast<off_t>(offset_));
     if (done < 0 && errno == EINTR) continue;
@@ -396,8 +425,8 @@ void CheckpointWriter::page(uint64_t space, uint64_t address, const uint8_t* byt
   if (buffer_.size() == kPagesPerFrame * kPageSize) flush_frame();
 }
 
-uint64_t CheckpointWriter::finish(uint64_t tick, uint64_t event, uint64_t pc, std::span<const uint8_t> state,
-                                  const std::optional<Written>& written) {
+uint64_t CheckpointWriter::finish(uint64_t tick, uint64_t event, uint64_t pc, Maker maker,
+                                  std::span<const uint8_t> state, const std::optional<Written>& written) {
   flush_frame();
   std::vector<uint8_t> body;
   put(body, state.size());
@@ -436,6 +465,7 @@ uint64_t CheckpointWriter::finish(uint64_t tick, uint64_t event, uint64_t pc, st
   header.body_check = XXH3_64bits(packed.data(), n);
   header.stored_pages = hashes_.size();
   header.pages = pages_;
+  header.maker = static_cast<uint64_t>(maker);
   header.check = XXH3_64bits(&header, offsetof(CheckpointHeader, check));
   write(packed.data(), n);
   const uint64_t size = offset_;

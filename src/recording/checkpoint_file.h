@@ -1,9 +1,10 @@
-// A checkpoint that outlives its session: the state of a replay at one moment, in a file of the recording.
+// A checkpoint that outlives its session: the state of a program at one moment, in a file of the recording.
 // docs/trace-format.md has every byte.
 //
-// Here a checkpoint is an opaque `state` (what registers and books are in it is the replayer's business) and
-// pages of memory. A page is written once: a checkpoint names the pages that it shares with earlier ones by
-// the number of their file. So the files of one process belong together, and all of them go or none.
+// Here a checkpoint is an opaque `state` (recording/stored_state.h knows what registers and books are in it)
+// and pages of memory. A page is written once: a checkpoint names the pages that it shares with earlier ones
+// by the number of their file. So the files of one process belong together: only one that no other shares
+// pages with may go alone.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,11 +22,13 @@
 namespace backstep::recording {
 
 inline constexpr char kCheckpointMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'C', 'P'};
-// Of the file's format and of the state in it: what a replayer keeps, and what that means.
-inline constexpr uint32_t kCheckpointVersion = 1;
+// Of the file's format and of the state in it: what is kept, and what that means.
+inline constexpr uint32_t kCheckpointVersion = 2;
 inline constexpr uint64_t kMaxCheckpointBytes = 512ull << 20;  // of one recording
 inline constexpr uint64_t kPageSize = 4096;
 inline constexpr uint64_t kPagesPerFrame = 64;
+
+enum class Maker : uint64_t { Replay = 1, Record = 2 };
 
 struct CheckpointHeader {
   char magic[8];
@@ -35,15 +38,17 @@ struct CheckpointHeader {
   uint64_t number;           // of this file among those of the process: 1, 2, 3 …
   uint64_t tick, event, pc;  // the moment (replay/until.h, Position)
   uint64_t program;          // XXH3-64 of the version of the Backstep that wrote it
-  uint64_t log;  // XXH3-64 of the log's FileHeader and first ChunkHeader: which recording it is of
+  uint64_t log;  // XXH3-64 of what never changes in the log's FileHeader and first ChunkHeader: which
+                 // recording it is of
   uint64_t body_offset, body_size;  // compressed, at the end of the file
   uint64_t body_raw_size;
   uint64_t body_check;    // XXH3-64 of the compressed bytes
   uint64_t stored_pages;  // how many pages are in this file
   uint64_t pages;         // how many the checkpoint has in all
+  uint64_t maker;         // Maker: who wrote it
   uint64_t check;         // XXH3-64 of the bytes before it
 };
-static_assert(sizeof(CheckpointHeader) == 128);
+static_assert(sizeof(CheckpointHeader) == 136);
 
 // Consecutive pages that lie one behind the other in one file.
 struct PageRun {
@@ -135,11 +140,15 @@ class CheckpointFolder {
   std::optional<Fd> lock(bool wait) const;
   // For the next file; ask with the lock held.
   uint64_t free_number() const;
+  // Removes one that no other shares pages with.
+  void remove(uint64_t number);
 
   // Of all processes of the recording.
   static std::string dir(const Recording& recording) { return recording.dir() + "/checkpoints"; }
   static uint64_t disk(const Recording& recording);
   static size_t count(const Recording& recording);
+  // Made while recording.
+  static size_t count_recorded(const Recording& recording);
   static std::set<uint64_t> processes(const Recording& recording);
   // Removes them all; bytes freed. Throws Error.
   static uint64_t remove(const Recording& recording);
@@ -153,8 +162,9 @@ class CheckpointFolder {
 
 class CheckpointWriter {
  public:
-  // `earlier`: the checkpoint to share pages with, 0: none. Throws Error.
-  CheckpointWriter(CheckpointFolder& folder, uint64_t number, uint64_t earlier);
+  // `earlier`: the checkpoint to share pages with, 0: none. `most`: bytes that it may take; more than that is
+  // an Error. Throws Error.
+  CheckpointWriter(CheckpointFolder& folder, uint64_t number, uint64_t earlier, uint64_t most = ~0ull);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -162,8 +172,10 @@ class CheckpointWriter {
   // Pages come in ascending order of (space, address).
   void page(uint64_t space, uint64_t address, const uint8_t* bytes);
   // Writes the rest and gives the file its name; its size.
-  uint64_t finish(uint64_t tick, uint64_t event, uint64_t pc, std::span<const uint8_t> state,
+  uint64_t finish(uint64_t tick, uint64_t event, uint64_t pc, Maker maker, std::span<const uint8_t> state,
                   const std::optional<Written>& written);
+  // Was it given up because of `most`?
+  bool too_large() const { return too_large_; }
 
  private:
   void flush_frame();
@@ -171,10 +183,11 @@ class CheckpointWriter {
   void add_to_runs(uint64_t space, uint64_t address, uint64_t file, uint64_t index);
 
   CheckpointFolder& folder_;
-  uint64_t number_;
+  uint64_t number_, most_;
   std::string temporary_;
   Fd fd_;
   uint64_t offset_ = sizeof(CheckpointHeader);
+  bool too_large_ = false;
   const std::vector<PageRun>* earlier_ = nullptr;
   size_t cursor_ = 0;
   std::vector<uint8_t> buffer_, packed_;

@@ -126,14 +126,12 @@ std::optional<Chunk> LogFile::next() {
     const uint64_t here = std::exchange(offset_, offset_ + header.capacity);
     chunks_++;
     if (at > 0)
-      return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns,
-                   here,        header.index,       header.header_crc};
+      return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns, here, header.index};
   }
   return std::nullopt;
 }
 
-std::optional<Chunk> LogFile::seek(uint64_t offset, uint32_t index, uint64_t first_event,
-                                   uint32_t header_crc) {
+std::optional<Chunk> LogFile::seek(uint64_t offset, uint32_t index, uint64_t first_event, uint64_t wall_ns) {
   if (offset < header_.header_size || offset > data_.size()) return std::nullopt;
   offset_ = offset;
   chunks_ = index;
@@ -141,7 +139,7 @@ std::optional<Chunk> LogFile::seek(uint64_t offset, uint32_t index, uint64_t fir
   ended_ = false;
   damage_.reset();
   auto chunk = next();
-  return chunk && chunk->offset == offset && chunk->header_crc == header_crc ? chunk : std::nullopt;
+  return chunk && chunk->offset == offset && chunk->wall_ns == wall_ns ? chunk : std::nullopt;
 }
 
 namespace {

@@ -21,7 +21,6 @@ struct Chunk {
   uint64_t wall_ns = 0;
   uint64_t offset = 0;  // in the file, where its header is
   uint32_t index = 0;
-  uint32_t header_crc = 0;
 };
 
 class LogFile {
@@ -36,7 +35,7 @@ class LogFile {
   std::optional<Chunk> next();
   // That chunk again, in a reader that has not come by it: what is before it is not looked at. Nullopt: it is
   // not there, or damaged.
-  std::optional<Chunk> seek(uint64_t offset, uint32_t index, uint64_t first_event, uint32_t header_crc);
+  std::optional<Chunk> seek(uint64_t offset, uint32_t index, uint64_t first_event, uint64_t wall_ns);
   const std::optional<std::string>& damage() const { return damage_; }
   uint64_t size() const { return data_.size(); }
   uint64_t position() const { return offset_; }  // for progress

@@ -82,6 +82,7 @@ class LogWriter {
   void open(const std::string& path, const Origin& origin);
   int fd() const { return fd_; }
   uint64_t size() const { return file_size_; }
+  uint64_t chunk_offset() const { return chunk_offset_; }  // of the open chunk, in the file
   const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
 
  private:

@@ -116,6 +116,7 @@ Json to_json(const Manifest& m) {
   j["chaos"] = m.chaos ? Json(*m.chaos) : Json();
   j["end"] = m.end ? from_end(*m.end) : Json();
   j["notes"] = from_list(m.notes);
+  if (!m.checkpoints_note.empty()) j["checkpoints_note"] = from_bytes(m.checkpoints_note);
   return j;
 }
 
@@ -139,6 +140,7 @@ Manifest from_json(const Json& j) {
   if (j.contains("chaos") && !j["chaos"].is_null()) m.chaos = j["chaos"].get<uint64_t>();
   if (!j.at("end").is_null()) m.end = to_end(j.at("end"));
   m.notes = to_list(j.at("notes"));
+  if (j.contains("checkpoints_note")) m.checkpoints_note = to_bytes(j["checkpoints_note"]);
   return m;
 }
 

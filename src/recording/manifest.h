@@ -54,6 +54,7 @@ struct Manifest {
   };
   std::optional<End> end;
   std::vector<std::string> notes;  // what was unknown or is not exact, one sentence each
+  std::string checkpoints_note;    // why record --checkpoints made none, or no more; empty: it did
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
 

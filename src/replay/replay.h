@@ -22,6 +22,7 @@ struct ReplayOptions {
   // Checkpoints in the recording are made every so many seconds of replay; 0: neither made nor used.
   double checkpoints = kCheckpointSeconds;
   static constexpr double kCheckpointSeconds = 0.5;
+  bool store_on_autopilot = false;    // … asked for: a replay to the end makes them, too
   bool wait_for_checkpoints = false;  // making them is the purpose: the replay waits for each to be written
   EngineOptions engine;
 };

@@ -352,14 +352,24 @@ void Replayer::step_to_goal() {
 Outcome Replayer::run() {
   prepare();
   Context& ctx = context();
+  if (options_.store_on_autopilot) {
+    series_.emplace(recording_, options_.process, options_.checkpoints);
+    for (const auto& c : recording::CheckpointFolder(recording_, options_.process).list(nullptr))
+      stored_before_.insert(stored_before_.begin(), c.header.tick);
+    process_.engine().set_check(true);
+    look_at_ = 1 << 16;
+    looked_cpu_ = stored_cpu_ = recording::thread_cpu_seconds();
+  }
   after_call(0, 0);
   while (!outcome_) {
+    if (series_ && ctx.tick >= look_at_) store_on_the_way();
     if (resume_call_) {
       resume_call_ = false;
       on_syscall();
     } else if (goal_ && ctx.tick == goal_->tick) {
       step_to_goal();
     } else {
+      if (series_) ctx.limit = std::min(goal_ ? goal_->tick : ~Tick{0}, look_at_);
       react(process_.engine().run());
     }
   }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "guest/process.h"
 #include "recording/checkpoint_file.h"
+#include "recording/checkpoint_series.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "replay/agent_expression.h"
@@ -70,8 +71,9 @@ class Replayer {
   std::optional<siginfo_t> probe_fault();
 
   // --- checkpoints in files (stored_state.cc) ---
-  // Writes the present into one, with what has been written to since `written` began. In a fork that is used
-  // for nothing else. Throws Error; kExitFailure: this moment cannot be stored.
+  // Can the present be stored?
+  bool can_store() const;
+  // Writes the present into one, with what has been written to since `written` began. Throws Error.
   uint64_t store(recording::CheckpointWriter& writer, const std::optional<recording::Written>& written);
   // The present becomes that of the file. Throws Error, and is of no use any more then.
   void restore(recording::CheckpointFolder& folder, uint64_t number);
@@ -86,8 +88,9 @@ class Replayer {
 
  private:
   bool peek(recording::EventHeader& header);  // false: no more events
-  std::vector<uint8_t> pack_state();
-  void unpack_state(std::span<const uint8_t> state, recording::CheckpointFolder& folder, uint64_t number);
+  void unpack_state(std::span<const uint8_t> bytes, recording::CheckpointFolder& folder, uint64_t number);
+  void look_ahead();
+  void store_on_the_way();
   bool take(recording::Event& event);  // decodes and steps over the next event
   void prepare();                      // start image
   void choose_logs();
@@ -191,7 +194,12 @@ class Replayer {
   int diverted_signal_ = 0;
   std::set<uint64_t> refused_;  // calls that a diversion was told are not done
   unsigned rounds_ = 0;
-  bool resume_call_ = false;  // the thread that got the turn stands in a call, whose result comes next
+  // run() makes checkpoints: looks at the clock at this tick.
+  std::optional<recording::CheckpointSeries> series_;
+  Tick look_at_ = ~0ull, looked_at_ = 0;
+  double looked_cpu_ = 0, stored_cpu_ = 0;
+  std::vector<Tick> stored_before_;  // ticks that have one already; the last is the next
+  bool resume_call_ = false;         // the thread that got the turn stands in a call, whose result comes next
 };
 
 }  // namespace backstep::replayer

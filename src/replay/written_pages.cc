@@ -20,7 +20,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "replay/page_map.h"
+#include "guest/page_map.h"
 
 namespace backstep::replayer {
 namespace {
@@ -40,13 +40,14 @@ bool clear_soft_dirty() {
 
 // Does the kernel have soft-dirty bits? The file is there in any case.
 bool soft_dirty_works() {
-  PageMap pages;
+  guest::PageMap pages;
   void* p = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (!pages || p == MAP_FAILED) return false;
   const auto at = reinterpret_cast<uint64_t>(p);
   auto dirty = [&] {
     bool set = false;
-    pages.for_each(at, at + kPage, [&](uint64_t, uint64_t entry) { set = entry & PageMap::kSoftDirty; });
+    pages.for_each(at, at + kPage,
+                   [&](uint64_t, uint64_t entry) { set = entry & guest::PageMap::kSoftDirty; });
     return set;
   };
   auto* byte = static_cast<volatile char*>(p);
@@ -139,7 +140,7 @@ void WrittenPages::note(uint64_t start, uint64_t end) {
 std::optional<std::vector<recording::AddressRange>> WrittenPages::collect() {
   if (!counting_) return std::nullopt;
   std::vector<recording::AddressRange> ranges = noted_;
-  PageMap pages;
+  guest::PageMap pages;
   if (!pages) return std::nullopt;
   auto add = [&](uint64_t page) {
     if (!ranges.empty() && ranges.back().end == page) {
@@ -151,10 +152,10 @@ std::optional<std::vector<recording::AddressRange>> WrittenPages::collect() {
   try {
     for (const auto& r : watched_)
       pages.for_each(r.start, r.end, [&](uint64_t page, uint64_t entry) {
-        if (way_ == Way::SoftDirty ? (entry & PageMap::kSoftDirty) != 0
-                                   : !(entry & PageMap::kWriteProtected)) {
+        if (way_ == Way::SoftDirty ? (entry & guest::PageMap::kSoftDirty) != 0
+                                   : !(entry & guest::PageMap::kWriteProtected)) {
           // What is still the file's own page has not been written to.
-          if (!(entry & PageMap::kPresent) || !(entry & PageMap::kFile)) add(page);
+          if (!(entry & guest::PageMap::kPresent) || !(entry & guest::PageMap::kFile)) add(page);
         }
       });
   } catch (const Error&) {

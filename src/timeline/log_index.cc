@@ -132,6 +132,9 @@ void LogIndex::read(const Log& log) {
           recording::decode_event(bytes, tick, e);
           if (!e.key.empty()) files_.push_back({e.text, e.key, e.addr, e.offset});
           break;
+        case EventKind::Note:
+          notes_.insert(m.event);
+          break;
         case EventKind::Start:
           recording::decode_event(bytes, tick, e);
           start_stack_ = e.values[RSP];

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,12 @@ class LogIndex {
   const std::vector<File>& files() const { return files_; }
 
   uint64_t events() const { return events_; }
+  // The number that a replay is at where a recorder was at `event`: notes that were written later come on
+  // top.
+  uint64_t behind_notes(uint64_t event) const {
+    while (notes_.count(event)) event++;
+    return event;
+  }
   uint64_t own() const { return chain_.back().base; }
   uint64_t image() const {
     return chain_.front().file->header().process;
@@ -131,6 +138,7 @@ class LogIndex {
   std::vector<ForkMoment> forks_;
   std::vector<Moment> thread_starts_;
   std::vector<Turn> turns_{{0, 1}};
+  std::set<uint64_t> notes_;               // events that say something to people
   std::map<uint64_t, uint64_t> children_;  // events that a child's log begins with, and that log
   struct Spawned {
     uint64_t event = 0, log = 0;  // the last event before the execve

@@ -22,13 +22,17 @@ constexpr double kWriterShare = 4;  // at least so many times as long as one tak
 
 }  // namespace
 
-StoredCheckpoints::StoredCheckpoints(const recording::Recording& recording, uint64_t process, double seconds,
-                                     Tick last)
-    : recording_(recording), process_(process), seconds_(seconds), last_(last) {
+StoredCheckpoints::StoredCheckpoints(const recording::Recording& recording, const LogIndex& log,
+                                     double seconds)
+    : recording_(recording), process_(log.process()), seconds_(seconds), last_(log.last().tick) {
   if (!enabled()) return;
-  folder_.emplace(recording, process);
-  for (const auto& entry : folder_->list(&notes_))
-    list_.push_back({entry.number, {entry.header.tick, entry.header.event, entry.header.pc}});
+  folder_.emplace(recording, process_);
+  for (const auto& entry : folder_->list(&notes_)) {
+    const Position at{entry.header.tick, entry.header.event, entry.header.pc};
+    // A recorder that was killed may have made some behind the last event: the log does not go there.
+    if (at > log.last().position()) continue;
+    list_.push_back({entry.number, {at.tick, log.behind_notes(at.event), at.pc}});
+  }
   bytes_ = recording::CheckpointFolder::disk(recording);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recording/checkpoint_file.h"
+#include "timeline/log_index.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -18,8 +19,8 @@ struct StoredCheckpoint {
 
 class StoredCheckpoints {
  public:
-  // `seconds` of replay between two of them; 0: none are used nor made. `last`: the end of the recording.
-  StoredCheckpoints(const recording::Recording& recording, uint64_t process, double seconds, Tick last);
+  // `seconds` of replay between two of them; 0: none are used nor made.
+  StoredCheckpoints(const recording::Recording& recording, const LogIndex& log, double seconds);
 
   // Those that the folder has, in the order of time.
   const std::vector<StoredCheckpoint>& list() const { return list_; }
@@ -65,7 +66,7 @@ class StoredCheckpoints {
   recording::Recording recording_;
   uint64_t process_;
   double seconds_;
-  Tick last_;
+  Tick last_;  // the end of the recording
   std::optional<recording::CheckpointFolder> folder_;
   std::vector<StoredCheckpoint> list_;
   std::vector<Window> windows_;

@@ -56,7 +56,7 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
                    const recording::Recording& recording, const Attention& ear)
     : attention(ear),
       log_(recording, options.process),
-      stored_(recording, log_.process(), options.checkpoints, log_.last().tick),
+      stored_(recording, log_, options.checkpoints),
       wait_for_stored_(options.wait_for_checkpoints) {
   limit_slice();
   Worker first = Worker::start(options, library, recording, log_.forking_threads());

@@ -294,7 +294,15 @@ class Service {
           sum = hot::crc32c(sum, r.gpr, sizeof r.gpr);
           sum = hot::crc32c(sum, &r.rip, 4 * sizeof(uint64_t));
           for (int i = 0; i < 16; i++) sum = hot::crc32c(sum, r.xsave + 160 + 16 * i, 16);
+          const auto& signals = t.get() == &process().current() ? process().signals : t->signals;
+          sum = hot::crc32c(sum, &signals.mask, sizeof signals.mask);
+          sum = hot::crc32c(sum, &signals.alt.sp, sizeof signals.alt.sp);
+          const bool in_call = t->in_call && t.get() != &process().current();
+          sum = hot::crc32c(sum, &in_call, sizeof in_call);
         }
+        sum = hot::crc32c(sum, process().actions, sizeof process().actions);
+        const std::string maps = process().map.proc_maps();
+        sum = hot::crc32c(sum, maps.data(), maps.size());
         answer.put(sum);
         break;
       }

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "recording/checkpoint_series.h"
 #include "recording/format.h"
 #include "temp_dir.h"
 
@@ -52,7 +54,7 @@ class CheckpointFiles : public testing::Test {
     Written written;
     written.tick = 5;
     written.ranges = {{0x1000, 0x3000}};
-    writer.finish(number * 100, 7, 0x400000, state, written);
+    writer.finish(number * 100, 7, 0x400000, Maker::Replay, state, written);
   }
 
   test::TempDir dir_;
@@ -149,6 +151,45 @@ TEST_F(CheckpointFiles, OneWritesAtATimeAndLeftoversAreCleared) {
   EXPECT_GT(disk, 0u);
   EXPECT_EQ(CheckpointFolder::remove(recording()), disk);
   EXPECT_FALSE(fs::exists(folder.dir()));
+}
+
+TEST_F(CheckpointFiles, SeriesAreThinnedOutAndWhatIsLeftIsWhole) {
+  constexpr uint64_t kMost = 400 << 10;
+  constexpr size_t kPages = 12;
+  CheckpointSeries series(recording(), 1, 0.5, kMost);
+  // Pages that cannot be compressed: one of them never changes, the others in turn.
+  auto page_at = [](uint64_t round, size_t index) {
+    Bytes page(kPageSize);
+    uint64_t seed = index == 0 ? 1 : (round + kPages - index) / kPages * kPages + index;
+    for (uint8_t& byte : page)
+      byte = static_cast<uint8_t>((seed = seed * 6364136223846793005ul + 99991) >> 56);
+    return page;
+  };
+  std::map<uint64_t, uint64_t> round_of;  // by number of the file
+  for (uint64_t round = 1; round <= 200; round++) {
+    const bool made = series.make(kPages, [&](CheckpointWriter& writer) {
+      for (size_t i = 0; i < kPages; i++) writer.page(0, kPageSize * (i + 1), page_at(round, i).data());
+      writer.finish(round, 1, 0x400000, Maker::Record, Bytes{1}, std::nullopt);
+    });
+    if (!made && round == 1) GTEST_SKIP() << "the disk is nearly full";
+    if (made) round_of[series.numbers().back()] = round;
+  }
+  EXPECT_LE(CheckpointFolder::disk(recording()), kMost);
+  EXPECT_GT(series.distance(0), 0.5);  // twice as far apart, and again
+  CheckpointFolder folder(recording(), 1);
+  const auto left = folder.list(nullptr);
+  ASSERT_EQ(left.size(), series.numbers().size());
+  ASSERT_GE(left.size(), 4u);
+  for (const auto& entry : left) {
+    EXPECT_EQ(entry.header.maker, static_cast<uint64_t>(Maker::Record));
+    size_t index = 0;
+    for (const PageRun& run : folder.open(entry.number).runs())
+      for (uint64_t i = 0; i < run.count; i++, index++)
+        EXPECT_EQ(std::memcmp(folder.open(run.file).page(run.index + i),
+                              page_at(round_of[entry.number], index).data(), kPageSize),
+                  0);
+    EXPECT_EQ(index, kPages);
+  }
 }
 
 }  // namespace

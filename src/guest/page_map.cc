@@ -1,6 +1,6 @@
 // The kernel keeps better books of a process's pages than we could: which have been touched, which are still
 // the file's. No rights are needed for that, only for the frame numbers, which are of no use to us.
-#include "replay/page_map.h"
+#include "guest/page_map.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "engine/layout.h"
 
-namespace backstep::replayer {
+namespace backstep::guest {
 
 PageMap::PageMap() : fd_(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
 
@@ -51,4 +51,4 @@ std::vector<RealMapping> real_mappings(uint64_t limit) {
   return found;
 }
 
-}  // namespace backstep::replayer
+}  // namespace backstep::guest

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-namespace backstep::replayer {
+namespace backstep::guest {
 
 class PageMap {
  public:
@@ -32,4 +32,4 @@ struct RealMapping {
 // Those that begin below `limit`.
 std::vector<RealMapping> real_mappings(uint64_t limit);
 
-}  // namespace backstep::replayer
+}  // namespace backstep::guest
