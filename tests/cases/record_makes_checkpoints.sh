@@ -73,7 +73,7 @@ compile family -O1 <<'C'
 #include <unistd.h>
 static volatile unsigned long sum;
 static void work(int n) {
-  for (long i = 0; i < n * 20000000l; i++) sum += i;
+  for (long i = 0; i < n * 80000000l; i++) sum += i;
 }
 int main(void) {
   work(2);
@@ -142,13 +142,16 @@ timeout 60 "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-loop" -nx -batch -ex 'g
 grep -E '^\$1 = |^rip' gdb >without
 same without with "another state with checkpoints than without"
 # From each of some, the recording replays to its end.
-ticks=$("$BACKSTEP" checkpoints --json rec-signals | "$PYTHON" -c '
+for name in signals threads code chaos; do
+  ticks=$("$BACKSTEP" checkpoints --json "rec-$name" | "$PYTHON" -c '
 import json, sys
-print(*[c["at"]["tick"] for c in json.load(sys.stdin) if c["process"] == 1][:8])')
-serve signals
-# shellcheck disable=SC2086
-rsp onwards $ticks >/dev/null
-stop_server
+print(*[c["at"]["tick"] for c in json.load(sys.stdin) if c["process"] == 1][:6])')
+  [ -n "$ticks" ] || fail "$name has no checkpoints"
+  serve "$name"
+  # shellcheck disable=SC2086
+  rsp onwards $ticks >/dev/null
+  stop_server
+done
 
 # The program's umask and limit on file sizes are no matter.
 (umask 0777 && "$BACKSTEP" record -q -o "$T/rec-umask" --checkpoints=0.01 "$T/loop" 8000 >/dev/null) || [ $? = 7 ] ||
