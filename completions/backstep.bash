@@ -58,7 +58,7 @@ _backstep() {
     i=2
     while [ "$i" -lt "$COMP_CWORD" ]; do
       case ${COMP_WORDS[i]} in
-        -o | --output | --cpu | --check | --follow) takes=1 ;;
+        -o | --output | --cpu | --check | --follow | --checkpoints) takes=1 ;;
         -*) takes= ;;
         *)
           if [ -z "$takes" ]; then
