@@ -20,8 +20,9 @@
 
 #include "check.h"
 
-enum { kMost = 1 << 20 };
+enum { kMost = 1 << 20, kFiles = 13 };
 static char own[kMost], seen[kMost];
+static char sent[kFiles][kMost];  // what the target sees of itself
 static int told[2], go[2];  // pipes: what the target sees of itself; that it may go on
 static int ready[2];        // … and that its threads are there
 
@@ -113,7 +114,7 @@ static size_t read_file(const char *path, char *text) {
   return n;
 }
 
-static const char *const files[] = {"maps", "smaps", "status", "stat", "statm", "auxv", "cmdline", "environ",
+static const char *const files[kFiles + 1] = {"maps", "smaps", "status", "stat", "statm", "auxv", "cmdline", "environ",
                                     "comm", "exe", "task", "fd", "fdinfo", NULL};
 
 // What /proc/WHO/FILE says, as far as it stays the same.
@@ -195,29 +196,30 @@ static void look_at(pid_t pid, const char *what, int stop) {
   char who[32];
   size_t same = 0, all = 0;
   snprintf(who, sizeof who, "%d", pid);
-  for (const char *const *file = files; *file; file++, all++) {
-    size_t n;
-    receive_all(&n, sizeof n);
-    CHECK(n < sizeof own);
-    receive_all(own, n);
-    own[n] = 0;
-    if (file[1] == NULL && stop) {
-      int status;
-      CHECK(kill(pid, SIGSTOP) == 0 && waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-    }
-    size_t m = look(who, *file, seen);
-    if (m == n && memcmp(own, seen, n) == 0) {
+  // All of it first: then the target opens nothing any more and waits.
+  size_t sizes[kFiles];
+  for (int i = 0; i < kFiles; i++) {
+    receive_all(&sizes[i], sizeof sizes[i]);
+    CHECK(sizes[i] < kMost);
+    receive_all(sent[i], sizes[i]);
+    sent[i][sizes[i]] = 0;
+  }
+  if (stop) {
+    int status;
+    CHECK(kill(pid, SIGSTOP) == 0 && waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+  }
+  for (int i = 0; i < kFiles; i++, all++) {
+    size_t n = look(who, files[i], seen);
+    if (n == sizes[i] && memcmp(sent[i], seen, n) == 0) {
       same++;
     } else {
-      fprintf(stderr, "%s: %s of process %s is to itself:\n%s\n--- and to others:\n%s\n", what, *file, who, own, seen);
+      fprintf(stderr, "%s: %s of process %s is to itself:\n%s\n--- and to others:\n%s\n", what, files[i], who, sent[i],
+              seen);
     }
     // Of ours there is nothing: no contents of files under other names, no log.
     CHECK(!strstr(seen, "/store/") && !strstr(seen, "process-1.log") && !strstr(seen, "memfd:backstep"));
   }
-  if (stop) {
-    for (const char *const *file = files; *file; file++) look(who, *file, seen);
-    CHECK(kill(pid, SIGCONT) == 0);
-  }
+  if (stop) CHECK(kill(pid, SIGCONT) == 0);
   printf("%s: %zu of %zu files are the same\n", what, same, all);
   fflush(stdout);
   // Descriptors and threads that it does not have cannot be opened either.
