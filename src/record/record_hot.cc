@@ -304,7 +304,7 @@ bool record_syscall_hot(Context& ctx) {
       record_clock(ctx))
     return true;
   const Syscall& row = syscall_row(nr);
-  if (s.filtered) return false;
+  if (s.filtered || s.segments) return false;
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;

@@ -56,6 +56,7 @@ struct HotState {
   volatile bool outsider;       // somebody has opened a file that we have mapped shared
   const uint64_t* tree_files;   // files that processes of the recording have mapped shared
   bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
+  bool segments;                // System V memory is attached that an outsider may attach, too
   bool filtered;                // some thread has a filter on its calls (seccomp)
   bool chaos;                   // chaos mode: calls that move bytes are not made as asked
   volatile bool turn_request;   // something happened that may pass the turn on

@@ -20,12 +20,17 @@
 //     found in /proc;
 //   * one opens it later: inotify tells (the signal is sent inside of the outsider's open(), so the guest
 //     stops within microseconds, before anything can be written through that descriptor).
+//   * one attaches a System V segment later: the kernel counts attachments and knows who made the last one.
+//   We
+//     look at every system call: who attaches a segment because the program has told it to is noticed before
+//     the program can know that it did.
 // Memory without a name (MAP_ANONYMOUS) has no outsiders but children that are not recorded; those run in our
 // engine up to their execve, which takes the memory away, and take part as the others do.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -45,6 +50,7 @@
 #include "guest/buffers.h"
 #include "record/deadlines.h"
 #include "record/recorder.h"
+#include "recording/log_reader.h"
 
 namespace backstep::recorder {
 
@@ -488,6 +494,50 @@ void Recorder::look_for_outsiders() {
     explained = std::min(explained, object->known_opens());
     if (strange || outsider_has(key->first.first, key->first.second)) let_outsiders_in(*object);
   }
+}
+
+void Recorder::watch_segment(int id) {
+  shmid_ds about{};
+  if (shmctl(id, IPC_STAT, &about) != 0) return;
+  segments_[id] = {about.shm_nattch, about.shm_lpid};
+  bs_record.segments = true;
+}
+
+void Recorder::look_at_segments() {
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    const int id = it->first;
+    const Attached before = it->second;
+    auto object = objects_.find({kSegments, static_cast<uint64_t>(id) + 1});
+    shmid_ds about{};
+    if (object == objects_.end() || object->second->is_open() || shmctl(id, IPC_STAT, &about) != 0) {
+      it = segments_.erase(it);
+      continue;
+    }
+    it->second = {about.shm_nattch, about.shm_lpid};
+    ++it;
+    if (before.count == about.shm_nattch && before.last == about.shm_lpid) continue;
+    // One change, whose author is known; or several, of which only the last one is.
+    const uint64_t changes =
+        before.count > about.shm_nattch ? before.count - about.shm_nattch : about.shm_nattch - before.count;
+    constexpr uint64_t kDevice = 1;  // the kernel's name for all of them
+    if (!was_recorded(about.shm_lpid) || (changes > 1 && outsider_has(kDevice, static_cast<uint64_t>(id))))
+      let_outsiders_in(*object->second);
+  }
+  bs_record.segments = !segments_.empty();
+}
+
+// A process of this recording, which may have ended.
+bool Recorder::was_recorded(int pid) {
+  if (pid == 0 || pid == getpid() || recorded_pids_.count(pid) || takes_part(pid)) return true;
+  for (const uint64_t last = tree_.last_number(); recorded_logs_ < last; recorded_logs_++) {
+    try {
+      const auto header = recording::LogFile(recording_.log_path(recorded_logs_ + 1)).header();
+      recorded_pids_.insert(static_cast<int>(header.pid));
+    } catch (const Error&) {
+      // Being made; whoever makes it is alive.
+    }
+  }
+  return recorded_pids_.count(pid) != 0;
 }
 
 void Recorder::let_outsiders_in(SharedObject& object) {

@@ -26,7 +26,6 @@ using recording::EventKind;
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
-constexpr uint64_t kSegments = 0x5359'5356;  // "SYSV": what we call the device of System V segments
 
 using Hold = SharedObject::Hold;
 
@@ -142,12 +141,8 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   void* alias = shmat(id, nullptr, static_cast<int>(flags & SHM_RDONLY));
   if (alias == reinterpret_cast<void*>(-1)) return static_cast<int64_t>(at);
   if (!attach(r, -1, alias)) return static_cast<int64_t>(at);
-  if (about.shm_perm.__key != IPC_PRIVATE)
-    note_once(
-        fmt::format("{} is a shared segment: what processes that are not recorded write into it is not "
-                    "logged if they attach it after the program did",
-                    r.name));
   share(r, true);
+  watch_segment(id);
   // What it held before.
   if (SharedObject* object = shared_object(r); object && object->alone())
     for (uint64_t page = at; page < at + size; page += kPage) {

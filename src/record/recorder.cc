@@ -231,6 +231,7 @@ void Recorder::run() {
 void Recorder::before_guest() {
   if (!opened_.empty()) close_views();
   if (bs_record.outsider) look_for_outsiders();
+  if (bs_record.segments) look_at_segments();
 }
 
 void Recorder::react(const engine::Stop& stop) {

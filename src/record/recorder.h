@@ -214,6 +214,9 @@ class Recorder final : public guest::Placer {
   bool outsider_has(uint64_t dev, uint64_t inode) const;
   void watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
+  void watch_segment(int id);
+  void look_at_segments();
+  bool was_recorded(int pid);
   void let_outsiders_in(SharedObject& object);
   void become_outsider();
   void hand_out(int fd);
@@ -300,7 +303,14 @@ class Recorder final : public guest::Placer {
   uint64_t windows_version_ = 0;
   std::vector<OpenPage> opened_;  // pages of views that the kernel, or one instruction, may touch now
   std::map<int, std::pair<SharedObject*, uint32_t>>
-      watches_;  // inotify: object, opens that are accounted for
+      watches_;      // inotify: object, opens that are accounted for
+  struct Attached {  // as the kernel told last
+    uint64_t count = 0;
+    int last = 0;  // who attached, detached or forked last
+  };
+  std::map<int, Attached> segments_;  // System V segments without outsiders, by id
+  std::set<int> recorded_pids_;       // of all logs up to …
+  uint64_t recorded_logs_ = 0;
 
   std::optional<recording::CheckpointSeries> series_;  // record --checkpoints
   static constexpr int kTurnTimer = INT_MAX, kCheckpointTimer = INT_MAX - 1;

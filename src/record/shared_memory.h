@@ -34,6 +34,8 @@ inline constexpr uint64_t kShareSignal = 0x6b63'6261'0000'0003;  // SIGTRAP's va
 
 // The low 40 bits say who reads (a bit for each Seat), those above it are the writer's pid. A writer that
 // still waits for readers to leave is there already, so that no new ones come.
+inline constexpr uint64_t kSegments = 0x5359'5356;  // "SYSV": what we call the device of System V segments
+
 struct SharedPage {
   uint64_t state;
   uint32_t version;     // grows whenever a writer gives it back

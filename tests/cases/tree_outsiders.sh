@@ -55,6 +55,16 @@ for how in one many; do
     fail "info does not tell of the outsider that was sent a descriptor ($how)"
   wait
 done
+# It attaches a System V segment later.
+mkfifo there back
+for round in 1 2; do
+  "$P/tree_segment" outsider "$T/there" "$T/back" &
+  NATIVE=no record_tree "segment$round" "$P/tree_segment" recorded "$T/there" "$T/back"
+  wait
+  grep -q '^120005 ' "segment$round.out" || fail "additions were lost: $(cat "segment$round.out")"
+  "$BACKSTEP" info "segment$round" | seen 'shared with processes that are not recorded' ||
+    fail "info does not tell of the outsider that attached a segment"
+done
 # shellcheck disable=SC2010
 ! ls named1 followed late | seen '^shared-' || fail "control files were left behind"
 ok
