@@ -154,9 +154,7 @@ void Recorder::show_view(SharedObject& object) {
     if (shared_object(r) != &object) return;
     process_.engine().forget(r.start, r.end);
     process_.prepare_write(r.start, r.end);
-    if (mmap(reinterpret_cast<void*>(r.start), r.end - r.start, PROT_NONE,
-             MAP_SHARED | MAP_FIXED | MAP_NORESERVE, object.view_fd(),
-             static_cast<off_t>(r.offset)) == MAP_FAILED)
+    if (!object.show_view(r.start, r.offset, r.end - r.start))
       throw Error("cannot map the view of shared memory: " + errno_text(errno));
   });
 }

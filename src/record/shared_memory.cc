@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hot.h"
+#include "base/room_for_fds.h"
 #include "record/body_hot.h"
 #include "record/life.h"
 #include "record/turns.h"
@@ -155,12 +157,8 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   bytes_ = bytes;
   local_.resize(bytes / kPage);
   if (!view_) return;
-  if (ftruncate(view_fd_.get(), static_cast<off_t>(bytes)) == 0)
-    p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, view_fd_.get(), 0);
-  else
-    p = MAP_FAILED;
-  if (p == MAP_FAILED) throw Error("cannot make the view of shared memory larger: " + errno_text(errno));
-  munmap(view_, view_bytes_);
+  p = bytes <= view_most_ ? mremap(view_, view_bytes_, bytes, MREMAP_MAYMOVE) : MAP_FAILED;
+  if (p == MAP_FAILED) throw Error("cannot make the view of shared memory larger");
   view_ = static_cast<unsigned char*>(p);
   view_bytes_ = bytes;
 }
@@ -449,19 +447,32 @@ void SharedObject::set_open() {
 
 // What a replay has in these pages is not known here (a copy of all of them would take long, and outsiders
 // may be at work already): the first access to each logs it whole.
+// The file behind it is as large as it can ever become (and empty), so that no descriptor of it must be kept,
+// which the guest could see or close: more of it is mapped by mremap.
 void SharedObject::make_view() {
   release_all();
   leave_alone();
   if (view_) munmap(view_, view_bytes_);
-  view_fd_ = Fd(memfd_create("backstep-view", MFD_CLOEXEC));
+  RoomForFds room;
+  Fd fd(memfd_create("backstep-view", MFD_CLOEXEC));
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  view_most_ = std::max(bytes_, std::min<uint64_t>(kMostPages * kPage, limit.rlim_cur));
   void* p = MAP_FAILED;
-  if (view_fd_ && ftruncate(view_fd_.get(), static_cast<off_t>(bytes_)) == 0)
-    p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, view_fd_.get(), 0);
+  if (fd && ftruncate(fd.get(), static_cast<off_t>(view_most_)) == 0)
+    p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (p == MAP_FAILED) throw Error("cannot make a view of shared memory: " + errno_text(errno));
   view_ = static_cast<unsigned char*>(p);
   view_bytes_ = bytes_;
   for (Local& page : local_) page.known = false;
   if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].viewing, 1, __ATOMIC_SEQ_CST);
+}
+
+bool SharedObject::show_view(uint64_t at, uint64_t offset, uint64_t bytes) const {
+  void* to = reinterpret_cast<void*>(at);
+  // Of a length of 0 a second mapping of the same memory is made.
+  return mremap(view_ + offset, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to &&
+         mprotect(to, bytes, PROT_NONE) == 0;
 }
 
 void SharedObject::open_page(uint64_t page, const std::function<void()>& meanwhile) {

@@ -136,7 +136,8 @@ class SharedObject {
   void set_open();
   bool has_view() const { return view_ != nullptr; }
   void make_view();
-  int view_fd() const { return view_fd_.get(); }
+  // Maps it into the guest, without access rights.
+  bool show_view(uint64_t at, uint64_t offset, uint64_t bytes) const;
   unsigned char* view(uint64_t page) const { return view_ + page * kPageSize; }
   bool& known(uint64_t page) { return local_[page].known; }  // the view has what a replay would have
   void open_page(uint64_t page, const std::function<void()>& meanwhile);
@@ -192,7 +193,7 @@ class SharedObject {
   unsigned char* alias_ = nullptr;
   uint64_t bytes_ = 0;
   bool alone_ = false;
-  Fd view_fd_;
+  uint64_t view_most_ = 0;  // bytes that it can grow to
   unsigned char* view_ = nullptr;
   uint64_t view_bytes_ = 0;
   std::vector<Local> local_;

@@ -1,6 +1,7 @@
 // A System V segment that another program attaches when this one has had it alone for a while. Both talk by two
 // fifos: `tree_segment recorded TO FROM` and `tree_segment outsider FROM TO`. What the first one reads in the segment is
 // the other's, and goes into its digest.
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,12 @@ static void fill(struct shared* s, uint64_t seed) {
   for (unsigned i = 0; i < kWords; i++) s->words[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
 }
 
+static int open_fds(void) {
+  int n = 0;
+  for (int fd = 0; fd < 256; fd++) n += fcntl(fd, F_GETFD) >= 0;
+  return n;
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 4);
   const int outsider = !strcmp(argv[1], "outsider");
@@ -37,6 +44,7 @@ int main(int argc, char** argv) {
   } else {
     CHECK((id = shmget(IPC_PRIVATE, sizeof(struct shared), IPC_CREAT | 0600)) >= 0);
   }
+  const int fds = open_fds();
   struct shared* s = shmat(id, 0, 0);
   CHECK(s != (void*)-1);
   uint64_t digest = 1469598103934665603u;
@@ -58,6 +66,7 @@ int main(int argc, char** argv) {
       for (unsigned i = 0; i < kWords; i++) digest = (digest ^ s->words[i]) * 1099511628211u;
     }
   }
+  CHECK(open_fds() == fds);
   // Both at the same time.
   for (unsigned i = 0; i < 20000; i++) {
     const unsigned long was = atomic_fetch_add(&s->count, 3);
