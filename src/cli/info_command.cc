@@ -127,7 +127,8 @@ void print_text(const Info& info) {
     line("directory", info.manifest->cwd);
   }
   line("end", recording::end_text(info.end()));
-  if (auto last = recording::final_end(info.recording, info.end()); last && last->kind != info.end()->kind)
+  if (auto last = recording::final_end(info.recording, info.end()).end;
+      last && last->kind != info.end()->kind)
     line("  then", recording::end_text(last));
   if (info.processes > 1)
     line("processes",

@@ -51,7 +51,7 @@ void print_table(const Library& library) {
       table.add({shown_name(library, r), format_time(m.start_ns),
                  m.end ? format_duration(m.end->duration_ns) : "-", m.end ? format_count(m.end->ticks) : "-",
                  m.end ? format_count(m.end->events) : "-", format_size(r.size()),
-                 short_end(recording::final_end(r, m.end)), shorten(format_command(m.argv), 60)});
+                 short_end(recording::final_end(r, m.end).end), shorten(format_command(m.argv), 60)});
     } catch (const Error&) {
       table.add(
           {shown_name(library, r), "-", "-", "-", "-", format_size(r.size()), "-", "(damaged manifest)"});

@@ -94,7 +94,8 @@ int replay_command(const Args& args) {
   options.progress = !options.quiet && isatty(STDERR_FILENO);
   const auto recording = recording::Library::standard().resolve(dir);
   options.recording = recording.dir();
-  if (!process.empty()) options.process = recording::find_process(recording, process);
+  options.chosen = !process.empty();
+  if (options.chosen) options.process = recording::find_process(recording, process);
   if (options.autopilot) return replay(options);
   return options.serve.empty() ? serve::start_gdb(options) : serve::serve(options);
 }

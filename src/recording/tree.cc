@@ -192,20 +192,19 @@ int first_thread(const Recording& recording, uint64_t number) {
   return parent.thread_now();  // the parent was killed before it could log the fork
 }
 
-std::optional<Manifest::End> final_end(const Recording& recording,
-                                       const std::optional<Manifest::End>& first) {
-  std::optional<Manifest::End> end = first;
+Final final_end(const Recording& recording, const std::optional<Manifest::End>& first) {
+  Final last{1, first};
   // Numbers grow along the chain, so this ends.
-  for (uint64_t number = 1;
-       end && end->kind == EndKind::Exec && end->status > static_cast<int64_t>(number);) {
-    number = static_cast<uint64_t>(end->status);
+  while (last.end && last.end->kind == EndKind::Exec &&
+         last.end->status > static_cast<int64_t>(last.process)) {
+    last.process = static_cast<uint64_t>(last.end->status);
     try {
-      end = Manifest::load(recording.manifest_path(number)).end;
+      last.end = Manifest::load(recording.manifest_path(last.process)).end;
     } catch (const Error&) {
-      return std::nullopt;
+      last.end.reset();
     }
   }
-  return end;
+  return last;
 }
 
 }  // namespace backstep::recording

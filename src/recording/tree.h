@@ -59,6 +59,10 @@ uint64_t find_process(const Recording& recording, uint64_t number);
 int first_thread(const Recording& recording, uint64_t number);
 
 // How the program that was recorded ended: if it became others by execve, the last of them.
-std::optional<Manifest::End> final_end(const Recording& recording, const std::optional<Manifest::End>& first);
+struct Final {
+  uint64_t process = 1;  // its log
+  std::optional<Manifest::End> end;
+};
+Final final_end(const Recording& recording, const std::optional<Manifest::End>& first);
 
 }  // namespace backstep::recording

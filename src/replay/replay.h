@@ -10,6 +10,7 @@ namespace backstep {
 struct ReplayOptions {
   std::string recording;              // resolved folder
   uint64_t process = 1;               // number of the log
+  bool chosen = false;                // … which the user has named
   bool autopilot = false;             // no debugger: to the end
   std::string serve;                  // [HOST:]PORT of the gdb server; empty: none
   std::string at;                     // gdb: where to begin, as for goto; empty: at the crash, else the start

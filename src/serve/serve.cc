@@ -33,6 +33,7 @@
 #include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
+#include "recording/tree.h"
 #include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
 #include "timeline/timeline.h"
@@ -233,12 +234,17 @@ int serve(const ReplayOptions& options) {
   }
 }
 
-int start_gdb(const ReplayOptions& options) {
+int start_gdb(const ReplayOptions& given) {
+  ReplayOptions options = given;
   signal(SIGPIPE, SIG_IGN);
   // The recording is looked at before gdb is started: what is wrong with it is told here.
   const recording::Library library = recording::Library::standard();
   recording::Recording recording = library.resolve(options.recording);
-  recording.manifest();
+  const recording::Manifest manifest = recording.manifest();
+  // A program that was started by a wrapper, and crashed: that is what the user wants to see.
+  const recording::Final last = recording::final_end(recording, manifest.end);
+  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
+    options.process = last.process;
 
   const SocketFolder folder = make_socket_folder();
   const std::string path = folder.socket;

@@ -32,6 +32,10 @@ printed '#0 .*_start'
 times 1 'Program received signal SIGSEGV'
 AT='--at 0%' in_gdb guilty 'monitor when'
 printed '^@0:'
+# Also of a program that another one became.
+"$BACKSTEP" record -q -o rec-wrapped sh -c 'exec "$1"' - "$T/guilty" >/dev/null 2>&1 || true
+in_gdb wrapped 'backtrace'
+printed '#0 +0x[0-9a-f]+ in main \(\) at .*guilty.c:17'
 for round in intact gone; do
   in_gdb guilty 'backtrace' 'print $_siginfo.si_signo' 'print i' 'watch -location list->next->next->next' \
     'reverse-continue' 'backtrace' 'print k' 'continue' 'continue' 'continue'
