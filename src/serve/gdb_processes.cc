@@ -265,7 +265,7 @@ std::string GdbServer::list_processes() {
 std::string GdbServer::process_command(const std::vector<std::string>& words) {
   if (words.size() == 1) return list_processes();
   const std::string where = words.size() > 2 ? words[2] : "";
-  if (words.size() > 3 || (where != "" && where != "start" && where != "end"))
+  if (words.size() > 3 || (!where.empty() && where != "start" && where != "end"))
     return "process [#N | PID [start | end]]\n";
   try {
     const uint64_t log = recording::find_process(recording_, words[1]);
