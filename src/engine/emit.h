@@ -77,6 +77,15 @@ struct Emitter {
   }
 };
 
+// A register for a check to borrow: one that the code around it does not use, as the load that gives it back
+// takes its time. r10 has no meaning over a call. (r12 would need a SIB byte.)
+inline int idle_register(uint32_t used) {
+  constexpr int kCandidates[] = {R10, R9, R8, R15, R14, R13, RBP, RDI, RSI, RBX};
+  for (int candidate : kCandidates)
+    if (!(used >> candidate & 1)) return candidate;
+  return R10;
+}
+
 // A landing for code that is translated already: landing, then a linked jump to `body` of `block`.
 void emit_landing_stub(Emitter& e, Address pc, uint32_t block, uint32_t body);
 

@@ -78,15 +78,6 @@ uint32_t named_registers(const Insn& in, const uint8_t* code) {
   return reg | 1u << ((sib & 7) | b) | 1u << ((sib >> 3 & 7) | x);
 }
 
-// A register for a tick check to borrow. r10 has no meaning over a call; in a loop, one that is not used
-// there.
-int idle_register(uint32_t used) {
-  static constexpr int kCandidates[] = {R10, R9, R8, R15, R14, R13, R12, RBP, RDI, RSI, RBX};
-  for (int candidate : kCandidates)
-    if (!(used >> candidate & 1)) return candidate;
-  return R10;
-}
-
 void emit_count(Emitter& e) {
   static constexpr uint8_t kCount[] = {0x62, 0x01, 0x85, 0x00, 0xd4, 0xfe};  // vpaddq xmm31, xmm31, xmm30
   e.raw(kCount);

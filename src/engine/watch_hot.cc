@@ -273,15 +273,6 @@ void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store store, const 
   leave(exit, id);
 }
 
-// A register for a check to borrow: one that is not needed nearby, as the load takes its time. (r12 would
-// need a SIB byte.)
-int idle_register(uint32_t used) {
-  static constexpr int kCandidates[] = {R11, R10, R9, R8, R15, R14, R13, RBX, RBP, RDI, RSI, RDX, RCX, RAX};
-  for (int candidate : kCandidates)
-    if (!(used >> candidate & 1)) return candidate;
-  return R11;
-}
-
 // Goes on behind the check, or runs into the fence if the operand's page is in the map. Returns the address
 // of the load that does.
 uint32_t emit_page_check(Emitter& e, int reg, Store store, const Insn& in, const uint8_t* code, Address pc) {

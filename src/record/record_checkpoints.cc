@@ -83,13 +83,8 @@ void Recorder::await_checkpoint(double seconds) const {
 // been reacted to).
 bool Recorder::step_away() {
   Context& ctx = context();
-  uint8_t code[15] = {};
-  unsigned available = 0;
-  while (available < sizeof code &&
-         bs_guarded_copy(code + available, reinterpret_cast<const void*>(ctx.rip + available), 1))
-    available++;
   // Behind branches nothing stops the guest without tick checks.
-  if (isa::decode(code, available).cls != isa::Class::Plain) return false;
+  if (next_instruction().cls != isa::Class::Plain) return false;
   const auto stop = process_.engine().step();
   // A step takes back all requests to stop, also those that came during it.
   ctx.stop_request = 1;

@@ -364,16 +364,21 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
   return true;
 }
 
+isa::Insn next_instruction() {
+  const Address rip = context().rip;
+  uint8_t code[15] = {};
+  unsigned available = 0;
+  while (available < sizeof code &&
+         bs_guarded_copy(code + available, reinterpret_cast<const void*>(rip + available), 1))
+    available++;
+  return isa::decode(code, available);
+}
+
 // Runs the one instruction at rip. Branches through memory are made here: without tick checks nothing would
 // stop the guest behind them.
 std::optional<engine::Stop> Recorder::step_alone() {
   Context& ctx = context();
-  uint8_t code[15] = {};
-  size_t available = 0;
-  while (available < sizeof code &&
-         bs_guarded_copy(code + available, reinterpret_cast<const void*>(ctx.rip + available), 1))
-    available++;
-  const isa::Insn in = isa::decode(code, static_cast<unsigned>(available));
+  const isa::Insn in = next_instruction();
   uint64_t target;
   if (in.cls == isa::Class::Ret) {
     if (!bs_guarded_copy(&target, reinterpret_cast<const void*>(ctx.gpr[RSP]), 8))

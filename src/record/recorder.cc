@@ -564,15 +564,6 @@ void Recorder::note_once(const std::string& text) {
   manifest_.notes.push_back(text);
 }
 
-namespace {
-
-// Signals that mean a mistake of the program's.
-bool is_crash(int signo) {
-  return is_synchronous(signo) || signo == SIGABRT || signo == SIGSYS;
-}
-
-}  // namespace
-
 void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool asynchronous) {
   Context& ctx = context();
   bool stopped = !log_.active();
@@ -588,7 +579,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
       recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   save_manifest();
-  const bool crashed = kind == EndKind::Signal && is_crash(static_cast<int>(status));
+  const bool crashed = kind == EndKind::Signal && recording::is_crash(static_cast<int>(status));
   if (crashed) tree_.note_crash(origin_.process);
   auto& end = *manifest_.end;
   std::string more;

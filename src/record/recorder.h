@@ -27,6 +27,8 @@ namespace backstep::recorder {
 
 struct Succession;
 
+isa::Insn next_instruction();  // the one at rip, as far as it can be read
+
 class Recorder final : public guest::Placer {
  public:
   Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording);

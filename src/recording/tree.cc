@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -31,6 +32,12 @@ uint64_t with_check(uint32_t number) {
 }
 
 }  // namespace
+
+bool is_crash(int signo) {
+  for (int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    if (signo == crash) return true;
+  return false;
+}
 
 Tree::Tree(const Recording& recording) {
   const std::string path = Tree::path(recording);

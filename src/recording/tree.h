@@ -11,6 +11,9 @@
 
 namespace backstep::recording {
 
+// A signal that means a mistake of the program's: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS.
+bool is_crash(int signo);
+
 class Tree {
  public:
   // Maps the counter of a recording, making it if need be; throws Error.

@@ -30,7 +30,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "guest/process.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "recording/tree.h"
@@ -153,12 +152,6 @@ bool files_are_here(const recording::Library& library, const recording::Recordin
   return true;
 }
 
-// Does it die of its own mistake, and not because somebody ended it?
-bool crashes(const recording::Recording& recording, uint64_t process) {
-  const int signo = timeline::LogIndex(recording, process).end_signal();
-  return guest::is_synchronous(signo) || signo == SIGABRT || signo == SIGSYS;
-}
-
 // The private folder with the socket that gdb connects to. Plain memory: a signal handler removes it. The
 // folder is locked while somebody will remove it.
 struct SocketFolder {
@@ -243,7 +236,8 @@ int start_gdb(const ReplayOptions& given) {
   const recording::Manifest manifest = recording.manifest();
   // A program that was started by a wrapper, and crashed: that is what the user wants to see.
   const recording::Final last = recording::final_end(recording, manifest.end);
-  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
+  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal &&
+      recording::is_crash(static_cast<int>(last.end->status)))
     options.process = last.process;
 
   const SocketFolder folder = make_socket_folder();
@@ -327,7 +321,10 @@ int start_gdb(const ReplayOptions& given) {
       "-iex", "set prompt (backstep) ",
       "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
-  const std::string at = options.at.empty() && crashes(recording, options.process) ? "end" : options.at;
+  const std::string at =
+      options.at.empty() && recording::is_crash(timeline::LogIndex(recording, options.process).end_signal())
+          ? "end"
+          : options.at;
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(
