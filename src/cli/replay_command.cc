@@ -50,7 +50,8 @@ int replay_command(const Args& args) {
       "  backstep replay --autopilot >out     what the program wrote to its standard output");
   line.add_flag("-a,--autopilot", options.autopilot,
                 "no debugger: replay to the end, with the program's output\n"
-                "on stdout and stderr");
+                "on stdout and stderr; if it became another program by execve,\n"
+                "to the end of that");
   line.add_option("-p,--process", process,
                   "replay this process of the recorded tree, not the first:\n"
                   "a pid, or #N as in 'backstep ps'")

@@ -199,18 +199,31 @@ int first_thread(const Recording& recording, uint64_t number) {
   return parent.thread_now();  // the parent was killed before it could log the fork
 }
 
+namespace {
+
+// The log that follows one with this end: 0 if there is none. Numbers grow along the chain, so it ends.
+uint64_t next_program(uint64_t number, const std::optional<Manifest::End>& end) {
+  if (!end || end->kind != EndKind::Exec || end->status <= static_cast<int64_t>(number)) return 0;
+  return static_cast<uint64_t>(end->status);
+}
+
+std::optional<Manifest::End> end_of(const Recording& recording, uint64_t number) {
+  try {
+    return Manifest::load(recording.manifest_path(number)).end;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+uint64_t next_program(const Recording& recording, uint64_t number) {
+  return next_program(number, end_of(recording, number));
+}
+
 Final final_end(const Recording& recording, const std::optional<Manifest::End>& first) {
   Final last{1, first};
-  // Numbers grow along the chain, so this ends.
-  while (last.end && last.end->kind == EndKind::Exec &&
-         last.end->status > static_cast<int64_t>(last.process)) {
-    last.process = static_cast<uint64_t>(last.end->status);
-    try {
-      last.end = Manifest::load(recording.manifest_path(last.process)).end;
-    } catch (const Error&) {
-      last.end.reset();
-    }
-  }
+  while (const uint64_t next = next_program(last.process, last.end)) last = {next, end_of(recording, next)};
   return last;
 }
 

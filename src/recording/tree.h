@@ -61,6 +61,9 @@ uint64_t find_process(const Recording& recording, uint64_t number);
 // Which thread a log begins with: that which called fork.
 int first_thread(const Recording& recording, uint64_t number);
 
+// The log of the program that this one became by execve, 0 if it became none, or none that was recorded.
+uint64_t next_program(const Recording& recording, uint64_t number);
+
 // How the program that was recorded ended: if it became others by execve, the last of them.
 struct Final {
   uint64_t process = 1;  // its log

@@ -122,17 +122,17 @@ replay_again() {
       </dev/null >"$out.replay" 2>"$err.replay") || got=$?
     [ $got = 0 ] || { tail -n 15 "$err.replay" >&2; fail "$name: replay $i $options ended with $got"; }
     # The last line of stderr is the report, the rest is the program's.
-    tail -n 1 "$err.replay" | sed 's/^.*{"/{"/' >"$T/report"
+    tail -n 1 "$err.replay" | sed 's/^.*{"complete"/{"complete"/' >"$T/report"
     "$PYTHON" - "$err.replay" <<'PY'
 import sys
 data = open(sys.argv[1], "rb").read()
-open(sys.argv[1], "wb").write(data[:data.rindex(b'{"')])
+open(sys.argv[1], "wb").write(data[:data.rindex(b'{"complete"')])
 PY
     same "$out" "$out.replay" "$name: replay $i $options has other output"
     same "$err" "$err.replay" "$name: replay $i $options has other output on stderr"
     [ "$(field exact <"$T/report")" = True ] || fail "$name: replay $i $options was not exact: $(cat "$T/report")"
     [ "$(field complete <"$T/report")" = True ] || fail "$name: replay $i $options was not complete"
-    got=$(field ticks <"$T/report")
+    got=$(field programs.0.ticks <"$T/report")
     [ "$got" = "$ticks" ] || fail "$name: replay $i $options counted $got ticks, the recording has $ticks"
     rmdir "$T/elsewhere" || fail "$name: replay left files behind"
   done

@@ -39,7 +39,7 @@ def main():
             what = f"recording {i} {' '.join(these)}, replay {replay}"
             if status != 0:
                 sys.exit(f"FAILED: {what} ended with {status}: {err.decode(errors='replace')[-600:]}")
-            at = err.rindex(b'{"')
+            at = err.rindex(b'{"complete"')
             report, err = json.loads(err[at:]), err[:at]
             if not report["exact"] or not report["complete"]:
                 sys.exit(f"FAILED: {what}: {report}")

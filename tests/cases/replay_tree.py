@@ -39,7 +39,7 @@ def main():
                 continue
             if r.returncode:
                 return what, None, f"{what}: replay {i + 1} ended with {r.returncode}\n{words[-1000:]}"
-            report = json.loads(words[words.rindex('{"'):])
+            report = json.loads(words[words.rindex('{"complete"'):])
             if not report["exact"]:
                 return what, None, f"{what}: replay {i + 1} was not exact: {report}"
             if not report["complete"] and not (incomplete and p["end"] is None and report["incomplete"]):
