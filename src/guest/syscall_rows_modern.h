@@ -213,8 +213,8 @@ inline constexpr Row kModernRows[] = {
     refuse(335, "uretprobe"),  // only the kernel's own trampolines call these two
     refuse(336, "uprobe"),
 
-    plain(SYS_pidfd_send_signal, "pidfd_send_signal",
-          {fd("pidfd"), sig("sig"), in("info", 128, Shape::Siginfo), hex("flags")}),
+    special(SYS_pidfd_send_signal, "pidfd_send_signal",
+            {fd("pidfd"), sig("sig"), in("info", 128, Shape::Siginfo), hex("flags")}),
     refuse(SYS_io_uring_setup, "io_uring_setup", {uns("entries"), inout("params", 120)}),
     refuse(SYS_io_uring_enter, "io_uring_enter",
            {fd("fd"), uns("to_submit"), uns("min_complete"), hex("flags"), address("arg"), size("size")}),

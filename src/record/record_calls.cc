@@ -297,9 +297,12 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       if (signo == SIGKILL && nr == SYS_kill && pid == 0 && !vfork_ && !detached_)
         close_recording(EndKind::Signal, SIGKILL, context().rip - 2);  // the others of the group die, too
       if (signo == SIGKILL && pid == getpid()) die(SIGKILL, context().rip - 2);
-      result = execute(row, nr, args);
-      return logged(result, true);
+      return logged(do_send_signal(row, nr, args), true);
     }
+    case SYS_rt_sigqueueinfo:
+    case SYS_rt_tgsigqueueinfo:
+    case SYS_pidfd_send_signal:
+      return logged(do_send_signal(row, nr, args), true);
     default:  // their relatives, futex, …: the table knows their arguments
       result = execute(row, nr, args);
       return logged(result, true);

@@ -421,6 +421,7 @@ void Recorder::serve_shared() {
     }
     for (uint64_t page : object->asked()) requests_.emplace_back(object.get(), page);
     if (object->is_open() && !object->has_view()) open_object(*object);
+    stop_asked_ |= object->is_stopping();
   }
   grant_requests(monotonic_ns());
 }
@@ -466,6 +467,28 @@ void Recorder::wake_up() {
   for (auto& [key, object] : objects_)
     if (object->is_open() && !object->has_view()) open_object(*object);
   if (!requests_.empty()) bs_record.share_request = true;
+}
+
+// Before we are stopped: then nobody is there to be asked for anything.
+void Recorder::fall_asleep_for_stop() {
+  for (auto& [key, object] : objects_) {
+    if (!object->alone()) continue;
+    start_sharing();
+    object->leave_alone();
+    protect_shared(*object, 0, ~0ull);
+  }
+  fall_asleep();
+}
+
+void Recorder::serve_stop() {
+  stop_asked_ = false;
+  if (vfork_) return;
+  fall_asleep_for_stop();
+  for (auto& [key, object] : objects_) object->expect_stop();
+  for (auto& [key, object] : objects_) object->await_stop();
+  // The signal has been sent. Who returns from the kernel has taken it.
+  usleep(1000);
+  wake_up();
 }
 
 // fork: both sides get the pages that they need one by one.

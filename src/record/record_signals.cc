@@ -1,5 +1,6 @@
 // Signals to threads: those that one thread sends to another, timers that are directed at one, and which
 // thread takes a signal that is sent to the process.
+#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "guest/buffers.h"
 #include "record/recorder.h"
@@ -14,6 +16,20 @@
 namespace backstep::recorder {
 
 using namespace guest;
+
+namespace {
+
+// 0: it is no pidfd.
+int pid_behind(int fd) {
+  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", fd));
+  std::string word;
+  int pid = 0;
+  while (info >> word)
+    if (word == "Pid:") info >> pid;
+  return std::max(pid, 0);
+}
+
+}  // namespace
 
 bool Recorder::signal_waits(Task& task) {
   const uint64_t mask = &task == &turns_.current() ? process_.signals.mask : task.thread->signals.mask;
@@ -144,13 +160,47 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
   info.si_signo = signo;
   if (signo == SIGKILL) die(SIGKILL, context().rip - 2);
   const Fate fate = fate_of(process_.actions[signo], signo);
-  if (fate == Fate::StopProcess || signo == SIGCONT) ::kill(getpid(), signo == SIGCONT ? SIGCONT : signo);
-  if (fate == Fate::StopProcess) return 0;
+  if (fate == Fate::StopProcess) {
+    fall_asleep_for_stop();
+    ::kill(getpid(), signo);
+    wake_up();
+    return 0;
+  }
+  if (signo == SIGCONT) ::kill(getpid(), signo);
   const uint64_t mask = task == &turns_.current() ? process_.signals.mask : task->thread->signals.mask;
   const bool blocked = mask >> (signo - 1) & 1;
   if (fate == Fate::Ignore && !blocked) return 0;
   send_to(*task, info);
   return 0;
+}
+
+// Signals to other processes, or all of this one. Who is to be stopped gives up its shared memory before, or
+// others would wait for it as long as it is stopped.
+int64_t Recorder::do_send_signal(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  const bool to_thread = nr == SYS_tgkill || nr == SYS_rt_tgsigqueueinfo;
+  const uint64_t signo = args[to_thread ? 2 : 1];
+  const bool stops = signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+  if (!stops || vfork_) return execute(row, nr, args);
+  auto to = static_cast<int>(args[0]);
+  if (nr == SYS_tkill) to = process_of(to);
+  if (nr == SYS_pidfd_send_signal) to = pid_behind(to);
+  const pid_t group = nr != SYS_kill ? -1 : to == 0 ? getpgrp() : to < -1 ? -to : -1;
+  const bool all = nr == SYS_kill && to == -1;
+  auto meant = [&](uint32_t pid) {
+    return all || static_cast<int>(pid) == to || (group > 0 && getpgid(static_cast<pid_t>(pid)) == group);
+  };
+  // They may need pages of ours to come to a point where they can answer.
+  if (meant(static_cast<uint32_t>(getpid())) && !all)
+    fall_asleep_for_stop();
+  else
+    fall_asleep();
+  int64_t result;
+  {
+    const SharedControl::BeforeStop others(recording_.dir(), meant);
+    result = execute(row, nr, args);
+  }
+  wake_up();
+  return result;
 }
 
 std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {

@@ -162,6 +162,7 @@ void Recorder::pass_turn(TurnReason reason) {
     wake_up();
     until = kNever;
     serve_shared();
+    if (stop_asked_) serve_stop();
     bs_record.turn_request = false;
     turns_.collect();
     route_signals();

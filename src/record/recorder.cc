@@ -223,6 +223,7 @@ void Recorder::run() {
     do {
       if (bs_record.turn_request) preempt();
       if (bs_record.share_request) serve_shared();
+      if (stop_asked_) serve_stop();
     } while (bs_record.turn_request);
     before_guest();
   }

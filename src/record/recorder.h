@@ -121,6 +121,7 @@ class Recorder final : public guest::Placer {
   bool signal_waits(Task& task);
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
+  int64_t do_send_signal(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
 
   // record_checkpoints.cc
@@ -190,6 +191,8 @@ class Recorder final : public guest::Placer {
   void grant_requests(int64_t now);
   void fall_asleep();
   void wake_up();
+  void fall_asleep_for_stop();
+  void serve_stop();
   void share_with_child();
   void leave_shared();
   std::string control_path(uint64_t dev, uint64_t inode) const;
@@ -299,6 +302,7 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
+  bool stop_asked_ = false;      // we are about to be stopped: between two instructions we fall asleep
   int64_t alone_again_ns_ = 0;   // when own_alone() looks again
   std::vector<Window> windows_;  // of the object that was asked for last
   const SharedObject* windows_of_ = nullptr;

@@ -134,6 +134,7 @@ void SharedObject::sit_down() {
       if (!swap(seat.pid, pid, me_)) continue;
       __atomic_store_n(&seat.asleep, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.viewing, 0, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat.stopping, kNotStopping, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.started, started, __ATOMIC_SEQ_CST);
       seat_ = i;
       return;
@@ -531,6 +532,20 @@ std::vector<uint64_t> SharedObject::awake() {
   return mail;
 }
 
+void SharedObject::expect_stop() {
+  if (seat_ >= 0) swap(seat().stopping, uint32_t{kStopAsked}, uint32_t{kStopAwaited});
+}
+
+void SharedObject::await_stop() {
+  if (seat_ < 0) return;
+  // If whoever wants to stop us was killed, nothing comes.
+  constexpr int64_t kMost = 3'000'000'000;
+  uint32_t& stopping = seat().stopping;
+  const int64_t until = monotonic_ns() + kMost;
+  while (load(stopping) != kNotStopping && monotonic_ns() < until) wait_for_change(&stopping, kStopAwaited);
+  __atomic_store_n(&stopping, kNotStopping, __ATOMIC_SEQ_CST);
+}
+
 void SharedObject::attach_child() {
   __atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST);
 }
@@ -562,7 +577,6 @@ void SharedObject::detach() {
 }
 
 namespace SharedControl {
-namespace {
 
 // Maps the head of a control file for a scope; null: there is none, or nobody is attached.
 struct Head {
@@ -579,8 +593,6 @@ struct Head {
   Head(const Head&) = delete;
   Head& operator=(const Head&) = delete;
 };
-
-}  // namespace
 
 void count_open(const std::string& path) {
   if (Head head(path); head.header) __atomic_fetch_add(&head.header->known_opens, 1, __ATOMIC_SEQ_CST);
@@ -604,16 +616,58 @@ void open_to_writer(const std::string& path) {
   }
 }
 
-void clean(const std::string& folder) {
+namespace {
+
+std::vector<std::string> control_files(const std::string& folder) {
+  std::vector<std::string> paths;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (!entry.path().filename().string().starts_with("shared-")) continue;
-    Head head(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with("shared-")) paths.push_back(entry.path());
+  return paths;
+}
+
+}  // namespace
+
+BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint32_t)>& meant) {
+  const auto me = static_cast<uint32_t>(getpid());
+  for (const std::string& path : control_files(folder)) {
+    auto head = std::make_unique<Head>(path);
+    if (!head->header) continue;
+    for (Seat& seat : head->header->seats) {
+      const uint32_t pid = load(seat.pid);
+      if (pid == 0 || pid == me || !meant(pid)) continue;
+      const Life life = life_of(pid);
+      if (life.started != load(seat.started) || life.state == 'T') continue;
+      __atomic_store_n(&seat.stopping, kStopAsked, __ATOMIC_SEQ_CST);
+      signal_runner(pid);
+      seats_.push_back(&seat);
+    }
+    heads_.push_back(std::move(head));
+  }
+  constexpr int64_t kMost = 2'000'000'000;
+  const int64_t until = monotonic_ns() + kMost;
+  for (const Seat* seat : seats_)
+    while (load(seat->stopping) == kStopAsked && monotonic_ns() < until) {
+      if (is_dead(load(seat->pid), load(seat->started))) break;
+      usleep(20);
+    }
+}
+
+BeforeStop::~BeforeStop() {
+  for (Seat* seat : seats_) {
+    __atomic_store_n(&seat->stopping, kNotStopping, __ATOMIC_SEQ_CST);
+    wake(&seat->stopping);
+  }
+}
+
+void clean(const std::string& folder) {
+  for (const std::string& path : control_files(folder)) {
+    Head head(path);
     if (!head.header) continue;
     const bool used = std::any_of(
         std::begin(head.header->seats), std::end(head.header->seats),
         [](const Seat& seat) { return load(seat.pid) != 0 && !is_dead(load(seat.pid), load(seat.started)); });
-    if (!used) unlink(entry.path().c_str());
+    if (!used) unlink(path.c_str());
   }
 }
 

@@ -45,6 +45,10 @@ struct SharedPage {
   uint32_t reserved[2];
 };
 
+// Somebody is about to stop a process (SIGSTOP), which could not be asked for its pages then: it falls asleep
+// before.
+enum Stopping : uint32_t { kNotStopping, kStopAsked, kStopAwaited };
+
 // A process that takes part. Those that find no seat free hold pages as writers only.
 struct Seat {
   static constexpr uint32_t kMail = 16;
@@ -54,7 +58,8 @@ struct Seat {
   uint32_t mail_count;    // more than kMail: look at all pages
   uint32_t pages[kMail];  // asked for, or taken; page + 1
   uint32_t viewing;       // it has changed over to a view of the open object
-  uint32_t reserved[10];
+  uint32_t stopping;      // a Stopping
+  uint32_t reserved[9];
 };
 static_assert(sizeof(Seat) == 128);
 
@@ -70,9 +75,23 @@ struct SharedHeader {
 
 // The control file of an object that this process has not mapped.
 namespace SharedControl {
+struct Head;
 void count_open(const std::string& path);
 // A process that does not take part is about to write: opens the object, and waits for all who do to know.
 void open_to_writer(const std::string& path);
+// Before these processes are stopped: returns when they are asleep, or do not answer. The result says them
+// that the signal is on its way.
+class BeforeStop {
+ public:
+  BeforeStop(const std::string& folder, const std::function<bool(uint32_t pid)>& meant);
+  ~BeforeStop();
+  BeforeStop(const BeforeStop&) = delete;
+  BeforeStop& operator=(const BeforeStop&) = delete;
+
+ private:
+  std::vector<std::unique_ptr<Head>> heads_;
+  std::vector<Seat*> seats_;
+};
 // Control files that are left by processes which became others, or were killed, and that nobody uses.
 void clean(const std::string& folder);
 }  // namespace SharedControl
@@ -147,6 +166,10 @@ class SharedObject {
   // Around waits in the kernel. awake() says of which pages we have less than before, or were asked for.
   void fall_asleep();
   std::vector<uint64_t> awake();
+  // We are about to be stopped: when we are asleep we say so, and then wait for that to be over.
+  bool is_stopping() const { return seat_ >= 0 && __atomic_load_n(&seat().stopping, __ATOMIC_SEQ_CST); }
+  void expect_stop();
+  void await_stop();
 
   void attach_child();  // before fork, for the child; nothing is held then
   void no_child();      // … which then did not come
@@ -183,6 +206,7 @@ class SharedObject {
   void bury(SharedPage& p);
   void keep_copy(uint64_t page);
   void set_hold(uint64_t page, Hold hold);
+  Seat& seat() const { return header_->seats[seat_]; }
   uint64_t bit() const { return seat_ < 0 ? 0 : 1ull << seat_; }
 
   std::string path_;
