@@ -2,6 +2,7 @@
 // translator, so nothing can escape the cache unseen.
 #include "guest/process.h"
 
+#include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,6 +119,14 @@ void load(const Thread& t, SignalState& signals) {
 
 }  // namespace
 
+bool is_lodger(uint64_t clone_flags) {
+  return (clone_flags & (CLONE_VM | CLONE_THREAD | CLONE_VFORK)) == CLONE_VM;
+}
+
+bool Process::has_lodgers() const {
+  return std::any_of(threads_.begin(), threads_.end(), [](const auto& t) { return t.second->lodger; });
+}
+
 Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int tid) {
   constexpr uint64_t kSetTls = 0x0008'0000;
   auto fresh = std::make_unique<Thread>();
@@ -131,6 +140,9 @@ Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int 
   if (flags & kSetTls) fresh->fs_base = tls;
   fresh->signals.alt = AltStack{};  // the new thread is not on its creator's alternate stack
   fresh->signals.restore_mask = false;
+  fresh->lodger = is_lodger(flags);
+  if (fresh->lodger && !(flags & CLONE_SIGHAND))
+    fresh->own_actions.assign(std::begin(actions), std::end(actions));
   Thread& t = *fresh;
   threads_[t.name] = std::move(fresh);
   return t;
@@ -140,6 +152,12 @@ void Process::turn_to(Thread& next) {
   if (&next != current_) {
     save(*current_, signals);
     load(next, signals);
+    if (!current_->own_actions.empty() || !next.own_actions.empty()) {
+      (current_->own_actions.empty() ? process_actions_ : current_->own_actions)
+          .assign(std::begin(actions), std::end(actions));
+      const auto& theirs = next.own_actions.empty() ? process_actions_ : next.own_actions;
+      std::copy(theirs.begin(), theirs.end(), actions);
+    }
     current_ = &next;
   }
   context().tick++;

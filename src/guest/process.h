@@ -47,6 +47,11 @@ class Process {
   // context already).
   void adopt_threads(std::map<int, std::unique_ptr<Thread>> threads, int current, int next_name);
   int next_name() const { return next_name_; }
+  bool has_lodgers() const;
+  // What the process does about a signal, whoever has the turn.
+  const KernelSigaction& action(int signo) const {
+    return current_->own_actions.empty() ? actions[signo] : process_actions_[static_cast<size_t>(signo)];
+  }
 
   // May host code touch guest memory? `writable` also takes write watches off.
   bool readable(uint64_t addr, uint64_t size) const;
@@ -114,6 +119,7 @@ class Process {
   std::map<int, std::unique_ptr<Thread>> threads_;  // by name
   Thread* current_;
   int next_name_ = 2;
+  std::vector<KernelSigaction> process_actions_;  // … while a thread with own ones has the turn
 };
 
 // What a disposition means for a signal that arrives now.

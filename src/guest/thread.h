@@ -3,6 +3,7 @@
 // signal state in Process::signals; the others keep theirs here.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "engine/context.h"
 #include "guest/seccomp.h"
@@ -20,6 +21,10 @@ struct Thread {
   // What it may not call (recording only: a replay has the answers in its log). `strict`: nearly nothing.
   SeccompFilters filters;
   bool strict = false;
+  // A process of its own that lives in this one's memory, see is_lodger().
+  bool lodger = false;
+  // What it does about signals, if that is not what the process does; while another has the turn.
+  std::vector<KernelSigaction> own_actions;
 
   // Valid while another thread has the turn.
   uint64_t gpr[16] = {};
@@ -29,5 +34,10 @@ struct Thread {
   SignalState signals;
   alignas(64) unsigned char xsave[kXsaveSize] = {};
 };
+
+// clone with CLONE_VM, but neither CLONE_THREAD nor CLONE_VFORK: a new process which shares memory with its
+// parent and runs at the same time. For us it is one more thread, and a process in the eyes of the kernel
+// only.
+bool is_lodger(uint64_t clone_flags);
 
 }  // namespace backstep::guest

@@ -15,6 +15,8 @@ struct Body {
   uint32_t interrupt = 0;      // the call is to be called off
   uint32_t alive = 0;          // zeroed by the kernel when the thread is gone
   int tid = 0;
+  int pid = 0;        // of a lodger's body, which is a process; 0: it is a thread of ours
+  int status = 0;     // … what it exits with; below 0: the signal that it dies of
   long call[7] = {};  // number and arguments
   long result = 0;
   void* stack = nullptr;  // lowest address
@@ -37,6 +39,11 @@ inline constexpr uint64_t kTimerSignal =
 
 // Starts the kernel thread; all its signals but faults and SIGTRAP are blocked. False: the kernel refuses.
 bool start_body(Body& body);
+// Likewise, as a process in our memory. `flags` are the guest's for clone. Its pid or -errno.
+long start_lodger(Body& body, uint64_t flags, uint64_t blocked_signals);
+// Makes a call that does not wait, on the guest's own buffers. The body of a lodger may be killed: -EINTR
+// then.
+long call_now(Body& body, uint64_t nr, const uint64_t args[6]);
 void begin_call(Body& body, uint64_t nr, const uint64_t args[6]);
 void interrupt_call(Body& body);
 void end_body(Body& body);

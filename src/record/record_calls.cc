@@ -190,7 +190,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_rt_sigaction:
       result = process_.sys_rt_sigaction(args);
       if (result == 0 && args[1]) {
-        set_real_action(static_cast<int>(args[0]));
+        if (!lodger_action(static_cast<int>(args[0]))) set_real_action(static_cast<int>(args[0]));
         tell_signals();
       }
       return logged(result);
@@ -381,7 +381,12 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   bool shared = type != MAP_PRIVATE;
   uint64_t size = page_up(length);
   struct stat st {};
+  Fd theirs;
   if (!anonymous) {
+    if (!turns_.current().fd_kinds.empty()) {
+      theirs = file_of_lodger(fd);
+      fd = theirs.get();
+    }
     if (is_our_fd(args[4]) || fstat(fd, &st) != 0) return logged(-EBADF);
   }
   // Where

@@ -105,6 +105,7 @@ void Recorder::make_checkpoint() {
   // Others may write such memory while we read it; and what of it a replay has is not what we have.
   bool shared = !opened_.empty();
   process_.map.for_each([&](const Region& r) { shared |= (r.flags & MAP_SHARED) != 0; });
+  if (process_.has_lodgers()) return await_checkpoint(kSoon);
   if (shared) {
     manifest_.checkpoints_note =
         "no checkpoints were made while the program had memory that it shares with others, or might (mmap "

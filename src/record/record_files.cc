@@ -137,7 +137,9 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   const std::string path = given ? whole_path(at ? args[0] : AT_FDCWD, *given) : "";
   uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
   const auto found = shown_file(path);
-  const auto text = found && !found->hidden ? proc_text(*found) : std::nullopt;
+  // A file that we make is one of this process's.
+  const bool ours = turns_.current().fd_kinds.empty();
+  const auto text = ours && found && !found->hidden ? proc_text(*found) : std::nullopt;
   const bool own = found && found->own;
   int64_t result;
   uint8_t kind = path.starts_with("/proc/") || path == "/proc" ? kFdProc : 0;
@@ -149,11 +151,11 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   } else if (text) {
     result = file_with(*text, flags);
     kind = 0;
-  } else if (found && found->is("exe")) {
+  } else if (ours && found && found->is("exe")) {
     const int fd = ::open(found->process.exe.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
     kind = 0;
-  } else if (own && found->file.tid && path.starts_with("/proc/thread-self")) {
+  } else if (ours && own && found->file.tid && path.starts_with("/proc/thread-self")) {
     // For the kernel that is the runner.
     const std::string real = fmt::format("/proc/self/task/{}/{}", found->file.tid, found->file.name);
     const int fd = ::open(real.c_str(), static_cast<int>(flags));
@@ -290,6 +292,7 @@ std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6
 }
 
 int64_t Recorder::do_close_range(const uint64_t args[6]) {
+  const Syscall& row = syscall_row(SYS_close_range);
   // Our descriptors are holes in the range.
   auto first = static_cast<unsigned>(args[0]), last = static_cast<unsigned>(args[1]);
   std::vector<unsigned> ours;
@@ -303,14 +306,13 @@ int64_t Recorder::do_close_range(const uint64_t args[6]) {
   for (size_t i = 0; i < ours.size() && result == 0; i++) {
     bool end = i + 1 == ours.size();
     uint64_t to = end ? last : ours[i] - 1ull;
-    if (from <= to || (end && first > last))
-      result = hot::syscall6(SYS_close_range, static_cast<long>(from), static_cast<long>(to),
-                             static_cast<long>(args[2]), 0, 0, 0);
+    const uint64_t part[6] = {from, to, args[2]};
+    if (from <= to || (end && first > last)) result = execute(row, SYS_close_range, part);
     from = ours[i] + 1ull;
   }
   if (result == 0 && !(args[2] & CLOSE_RANGE_CLOEXEC))
     for (uint64_t fd = first; fd <= last && fd < kTrackedFds; fd++) set_kind(fd, 0);
-  log_call(syscall_row(SYS_close_range), SYS_close_range, args, result, false);
+  log_call(row, SYS_close_range, args, result, false);
   return result;
 }
 

@@ -111,7 +111,9 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   }
   if (!simple_output(row)) read_counts(row, nr, args, s.old_counts);
   long result;
-  if (simple_output(row) || !vdso_call(nr, args, &result))
+  if (s.lodger)
+    result = call_now(*s.lodger, nr, args);
+  else if (simple_output(row) || !vdso_call(nr, args, &result))
     result = hot::syscall6(static_cast<long>(nr), static_cast<long>(args[0]), static_cast<long>(args[1]),
                            static_cast<long>(args[2]), static_cast<long>(args[3]), static_cast<long>(args[4]),
                            static_cast<long>(args[5]));
@@ -304,7 +306,7 @@ bool record_syscall_hot(Context& ctx) {
       record_clock(ctx))
     return true;
   const Syscall& row = syscall_row(nr);
-  if (s.filtered || s.segments) return false;
+  if (s.filtered || s.segments || s.lodger) return false;
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;

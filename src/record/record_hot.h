@@ -59,6 +59,7 @@ struct HotState {
   bool segments;                // System V memory is attached that an outsider may attach, too
   bool filtered;                // some thread has a filter on its calls (seccomp)
   bool chaos;                   // chaos mode: calls that move bytes are not made as asked
+  Body* lodger;                 // the thread that has the turn is one: this makes its calls
   volatile bool turn_request;   // something happened that may pass the turn on
   volatile bool checkpoint_request;  // it is time for one
   // Timers that the guest directed at one of its threads: index, overrun.

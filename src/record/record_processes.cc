@@ -83,15 +83,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
                                            : SIGCHLD;
   if (flags & CLONE_THREAD) return do_clone(args);
   if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
-  if (flags & CLONE_VM) {
-    const std::string note =
-        "the program tried to start a process that shares its memory (clone with CLONE_VM); this failed with "
-        "EAGAIN. LeakSanitizer does that: ASAN_OPTIONS=detect_leaks=0 switches it off";
-    if (!notes_.count(note)) say(note);
-    note_once(note);
-    log_call(row, nr, args, -EAGAIN, false);
-    return -EAGAIN;
-  }
+  if (is_lodger(flags)) return do_lodge(args);
   const bool follow = !options_.follow.empty() && !detached_ && log_.active();
   if (!follow) note_once("the program started child processes, which were not recorded");
   const uint64_t number = follow ? tree_.next_number() : 0;
@@ -419,6 +411,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }
   if (!vfork_) {
+    kill_lodgers();
     for (auto& [key, object] : objects_) object->leave();
     process_.engine().save_translations();
   }

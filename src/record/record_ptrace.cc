@@ -51,6 +51,10 @@ namespace {
 
 int64_t Recorder::do_ptrace(const Syscall& row, const uint64_t args[6]) {
   const auto pid = static_cast<int>(args[1]);
+  if (auto traced = trace_thread(args)) {
+    log_call(row, SYS_ptrace, args, *traced);
+    return *traced;
+  }
   int64_t result;
   switch (args[0]) {
     case PTRACE_TRACEME:

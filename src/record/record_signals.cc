@@ -98,13 +98,14 @@ void Recorder::route_signals() {
     const siginfo_t info = s.pending[i];
     const uint64_t bit = 1ull << (info.si_signo - 1);
     auto takes = [&](Task& t) {
+      if (t.thread->lodger) return false;
       const uint64_t mask = &t == &turns_.current() ? process_.signals.mask : t.thread->signals.mask;
       return !(mask & bit);
     };
     Task* target = turns_.first();
     // The kernel sends it to the thread that writes: the runner, for us.
     const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
-    if (!target || own || !takes(*target)) target = &turns_.current();
+    if (!target || (own && !process_.current().lodger) || !takes(*target)) target = &turns_.current();
     if (!takes(*target)) {
       target = nullptr;
       for (auto& [name, task] : turns_.tasks())
@@ -125,9 +126,9 @@ void Recorder::route_signals() {
     sigprocmask(SIG_SETMASK, &old, nullptr);
     moved = true;
     const Thread& current = process_.current();
-    switch (fate_of(process_.actions[info.si_signo], info.si_signo)) {
+    switch (fate_of(process_.action(info.si_signo), info.si_signo)) {
       case Fate::Die:
-        die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true);
+        die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
       case Fate::Handle:
         send_to(*target, info);
         break;
@@ -142,9 +143,12 @@ void Recorder::route_signals() {
 std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args[6]) {
   const int tid = static_cast<int>(nr == SYS_tkill ? args[0] : args[1]);
   const int signo = static_cast<int>(nr == SYS_tkill ? args[1] : args[2]);
-  if (nr != SYS_tkill && static_cast<int>(args[0]) != getpid()) return std::nullopt;
   Task* task = turns_.by_tid(tid);
   if (!task) return std::nullopt;
+  const int pid = task->thread->lodger ? task->thread->tid : getpid();
+  // What one lodger or its host does to another is the kernel's business.
+  if (task->thread->lodger && task != &turns_.current()) return std::nullopt;
+  if (nr != SYS_tkill && static_cast<int>(args[0]) != pid) return std::nullopt;
   if (signo < 0 || signo > kSignals) return -EINVAL;
   if (signo == 0) return 0;
   siginfo_t info;
@@ -160,6 +164,7 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
   info.si_signo = signo;
   if (signo == SIGKILL) die(SIGKILL, context().rip - 2);
   const Fate fate = fate_of(process_.actions[signo], signo);
+  if (task->thread->lodger && fate != Fate::Handle) return std::nullopt;
   if (fate == Fate::StopProcess) {
     fall_asleep_for_stop();
     ::kill(getpid(), signo);

@@ -149,7 +149,7 @@ bool Recorder::may_be_interrupted() const {
 
 // The current thread cannot go on, or should not. The next one that is ready gets the turn; that may be the
 // same one again, if its wait is over before anybody else is ready.
-void Recorder::pass_turn(TurnReason reason) {
+void Recorder::pass_turn(TurnReason reason, bool between) {
   Task& from = turns_.current();
   Context& ctx = context();
   turns_.collect();
@@ -165,16 +165,17 @@ void Recorder::pass_turn(TurnReason reason) {
     if (stop_asked_) serve_stop();
     bs_record.turn_request = false;
     turns_.collect();
+    drop_lost_lodgers();
     route_signals();
   }
   Task& next = turns_.take_ready(*choice);
   next.delayed_until = 0;
   if (chaos_.on()) ctx.limit = ctx.tick + 1 + chaos_.budget();
   if (&next != &from) {
-    const bool preempted = reason == TurnReason::Preempted;
-    log_turn(reason, preempted ? recording::kAsynchronous : 0, preempted ? ctx.rip : ctx.rip - 2,
+    log_turn(reason, between ? recording::kAsynchronous : 0, between ? ctx.rip : ctx.rip - 2,
              next.thread->name);
     process_.turn_to(*next.thread);
+    use_lodger(from, next);
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
       Thread& ended = *from.thread;
@@ -196,8 +197,10 @@ void Recorder::pass_turn(TurnReason reason) {
 void Recorder::preempt() {
   bs_record.turn_request = false;
   turns_.collect();
+  drop_lost_lodgers();
   route_signals();
   const int64_t now = monotonic_ns();
+  if (turns_.current().lost) return pass_turn(TurnReason::Preempted);
   if (armed_ <= now) armed_ = 0;
   const bool due = yielded_ || now - turns_.turn_started() >= kSlice / 2;
   yielded_ = false;
@@ -350,7 +353,9 @@ void Recorder::do_exit_thread(int status) {
   Thread& thread = process_.current();
   leave_robust_list(thread);
   if (thread.clear_child_tid && poke(thread.clear_child_tid, 0)) wake_futex(thread.clear_child_tid, 1, ~0u);
-  if (process_.threads().size() == 1)
+  const auto others = std::count_if(process_.threads().begin(), process_.threads().end(),
+                                    [](const auto& t) { return !t.second->lodger; });
+  if (others == 1)
     finish(EndKind::Exit, status & 0xff,
            context().rip - 2);  // as the kernel since 5.17: the last one's status
   thread.in_call = true;
@@ -393,6 +398,8 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
     log_call(row, nr, args, result = r, buffers);
     return Begun::Done;
   };
+  if (me.lodger)
+    if (auto begun = lodger_call(row, nr, args, result)) return *begun;
   switch (nr) {
     case SYS_sched_yield:
       yielded_ = true;

@@ -216,7 +216,11 @@ void Recorder::run() {
   set_real_mask();
   start_checkpoints();
   for (;;) {
-    react(process_.engine().run());
+    try {
+      react(process_.engine().run());
+    } catch (const LodgerEnded&) {
+      // Another thread goes on.
+    }
     if (bs_record.checkpoint_request) make_checkpoint();
     // A turn that passes drops the request to stop (deliver_pending), also one that came for these two in the
     // meantime: so look again behind it.
@@ -250,7 +254,7 @@ void Recorder::react(const engine::Stop& stop) {
       on_fault(process_.bad_fetch(context().rip));
       break;
     case engine::Stop::Signal:
-      if (!stop.fault.exact) die(stop.fault.signo, 0, true);
+      if (!stop.fault.exact) die(stop.fault.signo, 0, true, true);
       deliver_pending(0, 0);
       break;
     case engine::Stop::Break:
@@ -427,6 +431,7 @@ std::optional<siginfo_t> Recorder::next_signal() {
   HotState& s = bs_record;
   const uint64_t mask = process_.signals.mask;
   if (auto own = turns_.current().take_signal(~mask)) return own;
+  if (process_.current().lodger) return std::nullopt;
   sigset_t all, old;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &old);
@@ -496,17 +501,18 @@ void Recorder::inherit_signals() {
 // What the kernel does with a signal before it is ours: ignored and stopping ones are left to it.
 void Recorder::set_real_action(int signo) {
   if (is_synchronous(signo)) return;
-  Fate fate = fate_of(process_.actions[signo], signo);
+  const KernelSigaction& action = process_.action(signo);
+  Fate fate = fate_of(action, signo);
   uint64_t bit = 1ull << (signo - 1);
   bs_record.fatal_mask &= ~bit;
   if (fate == Fate::Handle || fate == Fate::Die) {
     if (fate == Fate::Die) bs_record.fatal_mask |= bit;
-    engine::install_handler(signo, process_.actions[signo].flags & (SA_NOCLDSTOP | SA_NOCLDWAIT));
+    engine::install_handler(signo, action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT));
     return;
   }
   KernelSigaction real{};
-  real.flags = process_.actions[signo].flags & (SA_NOCLDSTOP | SA_NOCLDWAIT);
-  real.handler = process_.actions[signo].handler == 1 ? 1 : 0;
+  real.flags = action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT);
+  real.handler = action.handler == 1 ? 1 : 0;
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
 }
 
@@ -514,10 +520,14 @@ void Recorder::set_real_action(int signo) {
 // really blocked.
 void Recorder::set_real_mask() {
   tell_thread(process_.current());
-  uint64_t mask = process_.signals.mask;
+  constexpr uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) |
+                               1ull << (SIGILL - 1) | 1ull << (SIGTRAP - 1);
+  const bool lodger = process_.current().lodger;
+  uint64_t mask = lodger ? ~0ull : process_.signals.mask;
   for (const auto& [name, thread] : process_.threads())
-    if (thread.get() != &process_.current() && !vfork_) mask &= thread->signals.mask;
-  for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
+    if (thread.get() != &process_.current() && !thread->lodger && !vfork_) mask &= thread->signals.mask;
+  mask &= ~kFaults;
+  if (lodger) lodger_mask(process_.signals.mask & ~kFaults);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
 }
 
@@ -525,13 +535,13 @@ void Recorder::set_real_mask() {
 
 // The child of a vfork has our books for a while, but is another process.
 void Recorder::tell_signals() {
-  if (vfork_) return;
+  if (vfork_ || process_.current().lodger) return;
   const SignalSets sets = signal_sets(process_);
   published_.signals(sets.ignored, sets.caught);
 }
 
 void Recorder::tell_thread(const Thread& thread) {
-  if (vfork_ || thread.tid == 0) return;
+  if (vfork_ || thread.tid == 0 || thread.lodger) return;
   const uint64_t mask = &thread == &process_.current() ? process_.signals.mask : thread.signals.mask;
   published_.thread({thread.tid, mask, count(thread.filters)});
 }
@@ -635,6 +645,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   if (vfork_) {
     vfork_end_ = VforkEnd{0, pc};
   } else {
+    kill_lodgers();
     leave_shared();
     if (!detached_) {
       close_recording(kind, status, pc);
@@ -646,12 +657,17 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   __builtin_unreachable();
 }
 
-void Recorder::die(int signo, Address pc, bool asynchronous) {
+void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
+  if (process_.current().lodger && !all) {
+    end_lodger(-signo, pc == context().rip);
+    throw LodgerEnded{};
+  }
   if (vfork_) {
     // Behind an instruction (or a fault's own), or in the middle of the call that sent the signal.
     const bool behind = pc == context().rip;
     vfork_end_ = VforkEnd{behind ? static_cast<uint8_t>(recording::kAsynchronous) : uint8_t{0}, pc};
   } else {
+    kill_lodgers();
     leave_shared();
     if (!detached_) {
       close_recording(EndKind::Signal, signo, pc, asynchronous);

@@ -64,7 +64,9 @@ class Recorder final : public guest::Placer {
   void log_signal(const siginfo_t& info, uint8_t flags);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
-  [[noreturn]] void die(int signo, Address pc, bool asynchronous = false);
+  // `all`: a lodger that has the turn is not meant alone.
+  [[noreturn]] void die(int signo, Address pc, bool asynchronous = false, bool all = false);
+  struct LodgerEnded {};  // thrown by die() when another thread has the turn
   void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
   void note_once(const std::string& text);
   void say(const std::string& text) const;  // to the user, on what was stderr at the start; not when quiet
@@ -109,7 +111,11 @@ class Recorder final : public guest::Placer {
   int make_timer(int clock, uint64_t value, int id);
   void start_threads();
   void end_threads();  // fork: the child has one
-  void pass_turn(recording::TurnReason reason);
+  // `between`: between two instructions, not in a call.
+  void pass_turn(recording::TurnReason reason, bool between);
+  void pass_turn(recording::TurnReason reason) {
+    pass_turn(reason, reason == recording::TurnReason::Preempted);
+  }
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
@@ -130,6 +136,21 @@ class Recorder final : public guest::Placer {
   void await_checkpoint(double seconds) const;
   bool step_away();
   void make_checkpoint();
+
+  // record_lodgers.cc: processes in this one's memory
+  int64_t do_lodge(const uint64_t args[6]);
+  std::optional<Begun> lodger_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6],
+                                   int64_t& result);
+  bool lodger_action(int signo);
+  void lodger_mask(uint64_t mask);
+  void use_lodger(Task& from, Task& next);
+  void end_lodger(int status, bool between);
+  void release_traced(const Task& tracer);
+  void drop_lost_lodgers();
+  void kill_lodgers();
+  Fd file_of_lodger(int fd);
+  std::optional<int64_t> trace_thread(const uint64_t args[6]);
+  std::optional<int64_t> wait_for_traced(const uint64_t args[6]);
 
   // record_seccomp.cc
   bool filtered_call(uint64_t nr, const uint64_t args[6]);
@@ -325,6 +346,8 @@ class Recorder final : public guest::Placer {
   uint64_t forks_ = 0, event_base_ = 0;  // of this process since it last became another program
 
   Turns turns_;
+  std::vector<uint8_t>
+      fd_kinds_;  // HotState::fd_kind, while a lodger with descriptors of its own has the turn
   Chaos chaos_;
   int64_t armed_ = 0;     // when the timer fires that asks for a turn; 0: not armed
   int timer_ = -1;        // that timer; -1: none yet

@@ -81,7 +81,30 @@ Task* Turns::first() {
   return it == tasks_.end() ? nullptr : it->second.get();
 }
 
+void Turns::hold(Task& task) {
+  task.wanting = std::erase(ready_, &task) != 0;
+  task.held = true;
+}
+
+void Turns::let_go(Task& task) {
+  task.held = false;
+  if (task.wanting) make_ready(task);
+  task.wanting = false;
+}
+
+void Turns::drop(Task& task) {
+  std::erase(ready_, &task);
+  if (task.wait == Task::Wait::Futex) forget_futex(task);
+  if (task.wait == Task::Wait::Call) calls_--;
+  drop_deadline(task);
+  task.wait = Task::Wait::None;
+}
+
 void Turns::make_ready(Task& task, bool first) {
+  if (task.held) {
+    task.wanting = true;
+    return;
+  }
   if (first) {
     ready_.push_front(&task);
   } else {

@@ -48,6 +48,15 @@ struct Task {
   std::optional<siginfo_t> take_signal(uint64_t wanted);
   int64_t delayed_until = 0;  // chaos: not before this; 0: not decided
   int64_t cpu_ns = 0;         // time with the turn, without the current one
+
+  // ptrace by a lodger (record_lodgers.cc). Who is held does not get the turn, and gets in line when it is
+  // let go if it wanted to meanwhile.
+  Task* tracer = nullptr;
+  bool held = false, wanting = false;
+  int stop = 0;  // status for wait4 that its tracer has not asked for yet
+  // The descriptors of a lodger without CLONE_FILES are its own: HotState::fd_kind for when it has the turn.
+  std::vector<uint8_t> fd_kinds;
+  bool lost = false;  // its body was killed
 };
 
 class Turns {
@@ -68,6 +77,10 @@ class Turns {
   void make_ready(Task& task, bool first = false);
   const std::deque<Task*>& ready() const { return ready_; }
   Task& take_ready(size_t index = 0);
+  void hold(Task& task);
+  void let_go(Task& task);
+  // It never gets the turn again.
+  void drop(Task& task);
   void set_current(Task& task, int64_t now);
   int64_t turn_started() const { return turn_started_; }
 

@@ -598,7 +598,7 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       if (!process_.sys_rt_sigreturn()) on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
       return 0;
     case SYS_clone:
-      if (logged > 0 && (args[0] & CLONE_THREAD))
+      if (logged > 0 && ((args[0] & CLONE_THREAD) || is_lodger(args[0])))
         process_.start_thread(args[0], args[1], args[4], static_cast<int>(logged));
       if (logged == 0) {  // we are the child
         if (args[1]) context().gpr[RSP] = args[1];

@@ -59,7 +59,8 @@ uint64_t Replayer::store(recording::CheckpointWriter& writer,
 }
 
 bool Replayer::can_store() const {
-  return !diverted_ && !outcome_ && !shared_fault_ && !bs_replay.executed && bs_replay.p;
+  return !diverted_ && !outcome_ && !shared_fault_ && !bs_replay.executed && bs_replay.p &&
+         !process_.has_lodgers();
 }
 
 // Now and then in a replay to the end. Ticks are the only clock that can be looked at without stopping often.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "guest/thread.h"
 #include "recording/codec.h"
 #include "recording/tree.h"
 
@@ -206,7 +207,7 @@ void LogIndex::read(const Log& log) {
 void LogIndex::note_fork(const Moment& m, const Event& e) {
   if (e.result <= 0) return;
   bool forks = m.nr == SYS_fork || m.nr == SYS_vfork || children_.count(m.event) ||
-               (m.nr == SYS_clone && !(e.args[0] & CLONE_THREAD));
+               (m.nr == SYS_clone && !(e.args[0] & CLONE_THREAD) && !guest::is_lodger(e.args[0]));
   ForkMoment fork{m, static_cast<int>(e.result), false, 0};
   if (!vforks_waiting_.empty() && vforks_waiting_.back() == m.pc) {
     vforks_waiting_.pop_back();
