@@ -39,19 +39,15 @@ std::string why_stopped(const recording::Recording& recording, uint64_t process)
 replayer::Outcome replay_log(const ReplayOptions& options, const recording::Library& library,
                              const recording::Recording& recording) {
   replayer::Replayer replayer(options, library, recording);
-  if (options.progress) {
-    engine::install_handler(SIGALRM, SA_RESTART);
-    itimerval timer{{0, 500'000}, {1, 0}};
-    setitimer(ITIMER_REAL, &timer, nullptr);
-  }
+  engine::install_handler(SIGALRM, SA_RESTART);
+  const itimerval timer{{0, 500'000}, {1, 0}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
   const replayer::Outcome outcome = replayer.run();
   replayer.save_translations();
   if (options.engine.statistics) fmt::print(stderr, "backstep: {}\n", replayer.engine_statistics());
-  if (options.progress) {
-    itimerval off{};
-    setitimer(ITIMER_REAL, &off, nullptr);
-    fmt::print(stderr, "\r\033[K");
-  }
+  const itimerval off{};
+  setitimer(ITIMER_REAL, &off, nullptr);
+  if (options.progress) fmt::print(stderr, "\r\033[K");
   return outcome;
 }
 

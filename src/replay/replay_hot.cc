@@ -215,7 +215,9 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
 // Progress, on SIGALRM. Everything else that arrives keeps its default action: it is not for us.
 engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
   HotState& s = bs_replay;
-  if (signo != 14 || s.size == 0) return engine::SignalVerdict::Later;
+  if (signo != 14) return engine::SignalVerdict::Later;
+  const auto verdict = s.look_around ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
+  if (s.size == 0) return verdict;
   char text[] = "\rbackstep: replaying, 000 % of the log";
   auto percent = static_cast<unsigned>(s.position * 100 / s.size);
   if (percent > 100) percent = 100;
@@ -224,7 +226,7 @@ engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
   digits[1] = percent >= 10 ? static_cast<char>('0' + percent / 10 % 10) : ' ';
   digits[2] = static_cast<char>('0' + percent % 10);
   hot::syscall6(1, 2, reinterpret_cast<long>(text), sizeof text - 1, 0, 0, 0);
-  return engine::SignalVerdict::Later;
+  return verdict;
 }
 
 }  // namespace backstep::replayer

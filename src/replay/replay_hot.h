@@ -20,6 +20,7 @@ struct HotState {
   uint64_t nr;         // … and this was its number
   uint64_t position;   // bytes of the log before this chunk, for progress
   uint64_t size;       // of the log; 0: no progress to be shown
+  bool look_around;    // SIGALRM stops the guest, see Replayer::run()
 };
 extern HotState bs_replay;
 

@@ -349,8 +349,32 @@ void Replayer::step_to_goal() {
   after_call(0, 0);
 }
 
+// A program that got something else than it got then may compute for ever and never come to the next event.
+void Replayer::check_progress() {
+  EventHeader header;
+  if (goal_ || resume_call_ || outcome_ || !peek(header)) return;
+  switch (static_cast<EventKind>(header.kind)) {
+    case EventKind::Syscall:
+    case EventKind::Instr:
+    case EventKind::Turn:
+    case EventKind::Signal:
+      break;
+    default:
+      return;
+  }
+  Event e;
+  Tick tick = bs_replay.tick;
+  recording::decode_event({bs_replay.p, header.size}, tick, e);
+  if (context().tick <= e.tick) return;
+  take(e);
+  diverged(e, event_text(e),
+           fmt::format("nothing of the kind: it was passed by, the program is at {} and goes on computing",
+                       place(context().tick, context().rip)));
+}
+
 Outcome Replayer::run() {
   prepare();
+  bs_replay.look_around = true;
   Context& ctx = context();
   if (options_.store_on_autopilot) {
     series_.emplace(recording_, options_.process, options_.checkpoints);
@@ -370,9 +394,12 @@ Outcome Replayer::run() {
       step_to_goal();
     } else {
       if (series_) ctx.limit = std::min(goal_ ? goal_->tick : ~Tick{0}, look_at_);
-      react(process_.engine().run());
+      const engine::Stop stop = process_.engine().run();
+      react(stop);
+      if (stop.kind == engine::Stop::Signal) check_progress();
     }
   }
+  bs_replay.look_around = false;
   // Where a recording was stopped the last event is its end, however far the program has run since.
   const bool stopped = outcome_->complete && outcome_->kind == EndKind::Stopped;
   outcome_->ticks = stopped ? outcome_->ticks : ctx.tick;

@@ -101,6 +101,7 @@ class Replayer {
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();
+  void check_progress();
   void react(const engine::Stop& stop);
   void set_memory(const recording::Event& event);
   void change_memory(const recording::Event& event);

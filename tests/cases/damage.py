@@ -4,6 +4,7 @@
     damage.py events LOG              number, kind, offset and size of each event
     damage.py flip LOG OFFSET         flips one bit of that byte
     damage.py remove LOG NUMBER       takes one event out, with all lengths and checksums put right again
+    damage.py change LOG OLD NEW      puts other bytes of the same length into the one event that has OLD, likewise
     damage.py version LOG N           writes another format version into the header
     damage.py tails LOG               number of each chunk that others follow, and an unused byte of it
     damage.py sign MANIFEST           puts the checksum of a manifest right
@@ -50,12 +51,19 @@ def events(log):
             number, at = number + 1, at + size
 
 
-def remove(log, number):
+def change(log, old, new):
+    assert len(old) == len(new) and log.count(old) == 1
     log = bytearray(log)
-    gone = next(e for e in events(log) if e[0] == number)
-    _, _, offset, size, chunk = gone
+    at = log.index(old)
+    log[at:at + len(new)] = new
+    chunk, used = next((c, u) for c, u in chunks(log) if c < at < c + CHUNK + u)
+    put_body(log, chunk, bytes(log[chunk + CHUNK:chunk + CHUNK + used]))
+    return log
+
+
+def put_body(log, chunk, body):
+    """Other events into a chunk, checksums put right."""
     used = struct.unpack_from("<I", log, chunk + 32)[0]
-    body = bytes(log[chunk + CHUNK:offset]) + bytes(log[offset + size:chunk + CHUNK + used])
     # Every event ends with the low half of the running CRC of all before it, its own bytes included.
     crc, at, fixed = 0, 0, bytearray()
     while at < len(body):
@@ -67,6 +75,14 @@ def remove(log, number):
         at += length
     log[chunk + CHUNK:chunk + CHUNK + used] = fixed + bytes(used - len(fixed))
     struct.pack_into("<II", log, chunk + 32, len(fixed), crc)
+
+
+def remove(log, number):
+    log = bytearray(log)
+    gone = next(e for e in events(log) if e[0] == number)
+    _, _, offset, size, chunk = gone
+    used = struct.unpack_from("<I", log, chunk + 32)[0]
+    put_body(log, chunk, bytes(log[chunk + CHUNK:offset]) + bytes(log[offset + size:chunk + CHUNK + used]))
     # Later chunks count from one event less.
     for later, _ in chunks(log):
         if later > chunk:
@@ -117,6 +133,8 @@ def main():
         log[int(rest[0])] ^= 1 << int(rest[0]) % 8
     elif command == "remove":
         log = remove(log, int(rest[0]))
+    elif command == "change":
+        log = change(log, rest[0].encode(), rest[1].encode())
     elif command == "version":
         struct.pack_into("<I", log, 8, int(rest[0]))
     else:
