@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,14 +38,17 @@ uint64_t wall_ns() {
   return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
 }
 
+// Whole pages.
 int write_zeroes(int fd, uint64_t offset, uint64_t size) {
-  static const std::vector<char> zeroes(1 << 20);
+  static std::array<char, kPage> zeroes;
+  std::array<iovec, 256> pages;
+  pages.fill({zeroes.data(), zeroes.size()});
   for (uint64_t done = 0; done < size;) {
-    ssize_t n = pwrite(fd, zeroes.data(), std::min<uint64_t>(size - done, zeroes.size()),
-                       static_cast<off_t>(offset + done));
+    const uint64_t count = std::min<uint64_t>((size - done) / kPage, pages.size());
+    ssize_t n = pwritev(fd, pages.data(), static_cast<int>(count), static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : ENOSPC;
-    done += static_cast<uint64_t>(n);
+    if (n < static_cast<ssize_t>(kPage)) return n < 0 ? errno : ENOSPC;
+    done += static_cast<uint64_t>(n) / kPage * kPage;  // a torn page is written again
   }
   return 0;
 }
@@ -126,13 +130,10 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   rlimit limit{};
   bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= file_size_ + size;
   // Written zeroes make the page cache ready at once, in big pieces, which makes mapping them 2.5 times
-  // cheaper than faulting in allocated but unwritten blocks (1.45 ms against 0.56 ms a megabyte).
-  int err = !fits ? EFBIG
-            : chunk_count_ > 0
-                ? write_zeroes(fd_, file_size_, size)
-                : posix_fallocate(fd_, static_cast<off_t>(file_size_), static_cast<off_t>(size));
-  if ((err == EOPNOTSUPP || err == EINVAL) && ftruncate(fd_, static_cast<off_t>(file_size_ + size)) == 0)
-    err = 0;
+  // cheaper than faulting in allocated but unwritten blocks (1.45 ms against 0.56 ms a megabyte). And a file
+  // system that puts off its allocations has none to take back when the file is cut: on ext4 cutting what
+  // fallocate gave waits for the disk (3 ms for each process that ends, against 0.01 ms).
+  int err = fits ? write_zeroes(fd_, file_size_, size) : EFBIG;
   void* p = MAP_FAILED;
   if (!err) {
     p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(file_size_));
