@@ -42,7 +42,7 @@ replayer::Outcome replay_log(const ReplayOptions& options, const recording::Libr
   engine::install_handler(SIGALRM, SA_RESTART);
   const itimerval timer{{0, 500'000}, {1, 0}};
   setitimer(ITIMER_REAL, &timer, nullptr);
-  const replayer::Outcome outcome = replayer.run();
+  replayer::Outcome outcome = replayer.run();
   replayer.save_translations();
   if (options.engine.statistics) fmt::print(stderr, "backstep: {}\n", replayer.engine_statistics());
   const itimerval off{};
