@@ -135,6 +135,7 @@ void SharedObject::sit_down() {
       __atomic_store_n(&seat.asleep, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.viewing, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.stopping, kNotStopping, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat.taken_count, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.started, started, __ATOMIC_SEQ_CST);
       seat_ = i;
       return;
@@ -250,9 +251,9 @@ bool SharedObject::rob(uint64_t page, SharedPage& p, uint32_t pid, bool write) {
     if (!wrote && !(state & theirs)) break;
     if (!swap(p.state, state, next)) continue;
     if (wrote) __atomic_fetch_add(&p.version, 1, __ATOMIC_SEQ_CST);
-    const uint32_t at = __atomic_fetch_add(&seat->mail_count, 1, __ATOMIC_SEQ_CST);
+    const uint32_t at = __atomic_fetch_add(&seat->taken_count, 1, __ATOMIC_SEQ_CST);
     if (at < Seat::kMail)
-      __atomic_store_n(&seat->pages[at], static_cast<uint32_t>(page + 1), __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat->taken[at], static_cast<uint32_t>(page + 1), __ATOMIC_SEQ_CST);
     break;
   }
   __atomic_store_n(&seat->asleep, 1, __ATOMIC_SEQ_CST);
@@ -510,7 +511,12 @@ std::vector<uint64_t> SharedObject::awake() {
       swap(seat.asleep, thief, 1u);
     }
   }
-  std::vector<uint64_t> mail = all ? held_ : asked();
+  const uint32_t taken = __atomic_exchange_n(&seat.taken_count, 0, __ATOMIC_SEQ_CST);
+  std::vector<uint64_t> mail = asked();
+  if (all || taken > Seat::kMail)
+    mail = held_;
+  else
+    for (uint32_t i = 0; i < taken; i++) mail.push_back(load(seat.taken[i]) - 1);
   for (uint64_t page : mail) {
     Local& mine = local_[page];
     const uint64_t state = load(pages_[page].state);
@@ -536,14 +542,17 @@ void SharedObject::expect_stop() {
   if (seat_ >= 0) swap(seat().stopping, uint32_t{kStopAsked}, uint32_t{kStopAwaited});
 }
 
+// Only who asked ends it, unless that one was killed: then nothing comes.
 void SharedObject::await_stop() {
   if (seat_ < 0) return;
-  // If whoever wants to stop us was killed, nothing comes.
   constexpr int64_t kMost = 3'000'000'000;
   uint32_t& stopping = seat().stopping;
-  const int64_t until = monotonic_ns() + kMost;
-  while (load(stopping) != kNotStopping && monotonic_ns() < until) wait_for_change(&stopping, kStopAwaited);
-  __atomic_store_n(&stopping, kNotStopping, __ATOMIC_SEQ_CST);
+  for (int64_t until = monotonic_ns() + kMost; load(stopping) != kNotStopping;) {
+    // Somebody asks again, or somebody else does.
+    if (swap(stopping, uint32_t{kStopAsked}, uint32_t{kStopAwaited})) until = monotonic_ns() + kMost;
+    wait_for_change(&stopping, kStopAwaited);
+    if (monotonic_ns() > until) swap(stopping, uint32_t{kStopAwaited}, uint32_t{kNotStopping});
+  }
 }
 
 void SharedObject::attach_child() {
@@ -638,23 +647,29 @@ BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint3
       if (pid == 0 || pid == me || !meant(pid)) continue;
       const Life life = life_of(pid);
       if (life.started != load(seat.started) || life.state == 'T') continue;
-      __atomic_store_n(&seat.stopping, kStopAsked, __ATOMIC_SEQ_CST);
-      signal_runner(pid);
-      seats_.push_back(&seat);
+      seats_.emplace_back(&seat, pid);
     }
     heads_.push_back(std::move(head));
   }
   constexpr int64_t kMost = 2'000'000'000;
   const int64_t until = monotonic_ns() + kMost;
-  for (const Seat* seat : seats_)
-    while (load(seat->stopping) == kStopAsked && monotonic_ns() < until) {
-      if (is_dead(load(seat->pid), load(seat->started))) break;
-      usleep(20);
+  bool all = false;
+  while (!all && monotonic_ns() < until) {
+    all = true;
+    for (auto [seat, pid] : seats_) {
+      if (load(seat->stopping) == kStopAwaited || load(seat->pid) != pid || is_dead(pid, load(seat->started)))
+        continue;
+      // Another one that stops it may have said meanwhile that it is done.
+      if (swap(seat->stopping, uint32_t{kNotStopping}, uint32_t{kStopAsked})) signal_runner(pid);
+      all = false;
     }
+    if (!all) usleep(20);
+  }
 }
 
 BeforeStop::~BeforeStop() {
-  for (Seat* seat : seats_) {
+  for (auto [seat, pid] : seats_) {
+    if (load(seat->pid) != pid) continue;
     __atomic_store_n(&seat->stopping, kNotStopping, __ATOMIC_SEQ_CST);
     wake(&seat->stopping);
   }

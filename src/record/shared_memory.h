@@ -56,12 +56,16 @@ struct Seat {
   uint32_t asleep;        // 0: awake; 1: asleep, its pages can be taken; else the pid of who takes some
   uint64_t started;       // the process's start time: pids are used again
   uint32_t mail_count;    // more than kMail: look at all pages
-  uint32_t pages[kMail];  // asked for, or taken; page + 1
+  uint32_t pages[kMail];  // asked for; page + 1
   uint32_t viewing;       // it has changed over to a view of the open object
   uint32_t stopping;      // a Stopping
-  uint32_t reserved[9];
+  // Taken while it slept; only by who has `asleep`. Not in one list with what is asked for: an asker that is
+  // interrupted in the middle of ask() would write over it much later.
+  uint32_t taken_count;   // more than kMail: look at all pages
+  uint32_t taken[kMail];  // page + 1
+  uint32_t reserved[8];
 };
-static_assert(sizeof(Seat) == 128);
+static_assert(sizeof(Seat) == 192);
 
 struct SharedHeader {
   static constexpr int kSeats = 40;
@@ -90,7 +94,7 @@ class BeforeStop {
 
  private:
   std::vector<std::unique_ptr<Head>> heads_;
-  std::vector<Seat*> seats_;
+  std::vector<std::pair<Seat*, uint32_t>> seats_;  // and whose they are
 };
 // Control files that are left by processes which became others, or were killed, and that nobody uses.
 void clean(const std::string& folder);
