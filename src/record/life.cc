@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -24,7 +26,9 @@ Life life_of(uint32_t pid) {
 
 bool is_dead(uint32_t pid, uint64_t started) {
   const Life life = life_of(pid);
-  if (life.state == 'X' || life.state == 'Z' || life.state == 'x') return true;
+  // There may be no /proc here (chroot), or it shows none of other users' (hidepid).
+  if (life.state == 'X') return kill(static_cast<int>(pid), 0) != 0 && errno == ESRCH;
+  if (life.state == 'Z' || life.state == 'x') return true;
   return started != 0 && started != life.started;
 }
 

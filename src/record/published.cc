@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/room_for_fds.h"
 #include "record/life.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recorder {
 
@@ -67,8 +68,8 @@ uint64_t where_word(uint64_t page, uint64_t length) {
   return page << 32 | length;
 }
 
-std::string path_of(const std::string& folder, int pid, uint64_t started) {
-  return fmt::format("{}/{}{}-{}", folder, kPrefix, pid, started);
+std::string name_of(int pid, uint64_t started) {
+  return fmt::format("{}{}-{}", kPrefix, pid, started);
 }
 
 std::string table_path(const std::string& folder) {
@@ -88,8 +89,8 @@ void store(T& word, T value) {
 
 // --- writing ---
 
-Published::Published(std::string folder, std::function<void()> rewrite)
-    : folder_(std::move(folder)), rewrite_(std::move(rewrite)) {}
+Published::Published(const std::string& folder, std::function<void()> rewrite)
+    : folder_(folder), rewrite_(std::move(rewrite)) {}
 
 Published::~Published() {
   forget();
@@ -102,7 +103,7 @@ void Published::forget() {
   if (head_ && head_ != slot_head_) munmap(head_, mapped_);
   head_ = slot_head_ = nullptr;
   slot_ = nullptr;
-  path_.clear();
+  name_.clear();
 }
 
 namespace {
@@ -148,7 +149,7 @@ void Published::begin() {
   const Life life = life_of(me);
   if (!life.started) return;  // no /proc: then nobody else has one either
   RoomForFds room;
-  Fd fd(open(table_path(folder_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Fd fd(recording::make_shared_file(table_path(folder_), O_RDWR | O_CLOEXEC));
   if (!fd) return;
   if (!table_) table_ = static_cast<PublishedSlot*>(map_part(fd.get(), 0, kTable));
   if (!table_ || !(slot_ = take_slot(table_, me, life.started))) return;
@@ -156,7 +157,7 @@ void Published::begin() {
       map_part(fd.get(), slot_offset(static_cast<uint64_t>(slot_ - table_)), kSlotSize));
   if (!slot_head_) return store<uint32_t>(slot_->pid, 0);
   if (slot_->started == life.started && slot_head_->state == PublishedHead::Elsewhere)
-    unlink(path_of(folder_, getpid(), life.started).c_str());
+    recording::remove_file(folder_ + "/" + name_of(getpid(), life.started));
   head_ = slot_head_;
   mapped_ = kSlotSize;
   places_[0] = {1, kFirstPlace};
@@ -176,15 +177,15 @@ void Published::begin() {
 
 // The slot is too small: on in a file of our own.
 bool Published::move_out() {
-  const std::string path = path_of(folder_, getpid(), slot_->started);
+  name_ = name_of(getpid(), slot_->started);
   RoomForFds room;
-  Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Fd fd(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
   void* p = fd && ftruncate(fd.get(), 0) == 0 ? map_part(fd.get(), 0, kPage + kSlotSize) : nullptr;
   if (!p) {
-    unlink(path.c_str());
+    recording::remove_file(path());
+    name_.clear();
     return false;
   }
-  path_ = path;
   head_ = static_cast<PublishedHead*>(p);
   mapped_ = kPage + kSlotSize;
   *head_ = *slot_head_;
@@ -208,13 +209,13 @@ void Published::set_state(PublishedHead::State state) {
 }
 
 void Published::end() {
-  if (!path_.empty()) unlink(path_.c_str());
+  if (!name_.empty()) recording::remove_file(path());
   if (!slot_) return;
   set_state(PublishedHead::Loading);
   store<uint32_t>(slot_->pid, 0);
   const bool last =
       std::all_of(table_, table_ + kSlots, [](const PublishedSlot& slot) { return slot.pid == 0; });
-  if (last) unlink(table_path(folder_).c_str());
+  if (last) recording::remove_file(table_path(folder_));
 }
 
 void Published::become_child() {
@@ -231,9 +232,9 @@ void Published::tell_all() {
 
 // Room for another place at the end of the file.
 bool Published::add_place(Place& place, uint64_t bytes) {
-  if (path_.empty()) return false;
+  if (name_.empty()) return false;
   RoomForFds room;
-  Fd fd(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  Fd fd(recording::open_file(path(), O_RDWR | O_CLOEXEC));
   bytes = (bytes + kPage - 1) & ~(kPage - 1);
   if (!fd || !allocate(fd.get(), mapped_, bytes)) return false;
   void* p = mremap(head_, mapped_, mapped_ + bytes, MREMAP_MAYMOVE);
@@ -271,7 +272,7 @@ void Published::use_place(uint64_t bytes) {
            (kRoom * (length_ + bytes) <= 2 * places_[used_].size || enlarge(kRoom * (length_ + bytes)));
   }
   rewriting_ = false;
-  if (!done && path_.empty() && move_out()) return;
+  if (!done && name_.empty() && move_out()) return;
   if (!done) return give_up();
   store(head_->where, where_word(places_[used_].page, length_));
   store(head_->rewrites, head_->rewrites + 1);
@@ -464,7 +465,7 @@ Reading read_all(int fd, uint64_t base, bool records) {
 
 // What the process with this pid and start has published; nullopt: it has no slot.
 std::optional<Reading> find_slot(const std::string& folder, uint32_t pid, uint64_t started, bool records) {
-  Fd fd(open(table_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(recording::open_file(table_path(folder), O_RDONLY | O_CLOEXEC));
   std::vector<PublishedSlot> table(kSlots);
   if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return std::nullopt;
   auto slot = std::find_if(table.begin(), table.end(),
@@ -472,7 +473,7 @@ std::optional<Reading> find_slot(const std::string& folder, uint32_t pid, uint64
   if (slot == table.end()) return std::nullopt;
   Reading all = read_all(fd.get(), slot_offset(static_cast<uint64_t>(slot - table.begin())), records);
   if (all.head.state != PublishedHead::Elsewhere) return all;
-  Fd own(open(path_of(folder, static_cast<int>(pid), started).c_str(), O_RDONLY | O_CLOEXEC));
+  Fd own(recording::open_file(folder + "/" + name_of(static_cast<int>(pid), started), O_RDONLY | O_CLOEXEC));
   return own ? read_all(own.get(), 0, records) : Reading{};
 }
 
@@ -547,10 +548,10 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
     const Runs runs = what_runs(pid);
     if (runs == Runs::Another) return std::nullopt;
     const Life life = life_of(static_cast<uint32_t>(pid));
-    if (const auto all = find_slot(recording.dir(), static_cast<uint32_t>(pid), life.started, records)) {
+    if (const auto all = find_slot(recording.base(), static_cast<uint32_t>(pid), life.started, records)) {
       if (all->head.state == PublishedHead::Ready) return shown_from(*all, pid);
       if (all->head.state == PublishedHead::Native) return std::nullopt;
-    } else if (auto shown = shown_by_parent(recording.dir(), pid, life.parent, records)) {
+    } else if (auto shown = shown_by_parent(recording.base(), pid, life.parent, records)) {
       return shown;
     }
     if (runs == Runs::NotKnown || strangers.count({pid, life.started})) return std::nullopt;
@@ -576,7 +577,7 @@ void clean_published(const std::string& folder) {
         std::sscanf(name.c_str() + kPrefix.size(), "%u-%lu", &pid, &started) == 2 && is_dead(pid, started))
       unlink(entry.path().c_str());
   }
-  Fd fd(open(table_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(recording::open_file(table_path(folder), O_RDONLY | O_CLOEXEC));
   std::vector<PublishedSlot> table(kSlots);
   if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return;
   const bool used = std::any_of(table.begin(), table.end(), [](const PublishedSlot& slot) {

@@ -68,8 +68,9 @@ struct PublishedHead {
 
 class Published final : public guest::MapListener {
  public:
-  // `rewrite` tells everything anew, by the calls below.
-  Published(std::string folder, std::function<void()> rewrite);
+  // `folder` is looked at whenever it is needed, as the way there may change; `rewrite` tells everything
+  // anew, by the calls below.
+  Published(const std::string& folder, std::function<void()> rewrite);
   ~Published() override;
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;
@@ -106,9 +107,11 @@ class Published final : public guest::MapListener {
   bool add_place(Place& place, uint64_t bytes);
   bool move_out();
   void forget();
+  std::string path() const { return folder_ + "/" + name_; }
   char* base() const { return reinterpret_cast<char*>(head_); }
 
-  std::string folder_, path_;              // path_: the file of its own; empty: none
+  const std::string& folder_;
+  std::string name_;                       // of the file of its own, in the folder; empty: none
   struct PublishedSlot* table_ = nullptr;  // of all processes
   struct PublishedSlot* slot_ = nullptr;   // … ours
   PublishedHead* slot_head_ = nullptr;     // mapped as long as we have a slot

@@ -597,6 +597,11 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
         std::memcpy(reinterpret_cast<void*>(args[1]), &process_.current().clear_child_tid, 8);
       }
       break;
+    case PR_CAPBSET_DROP:
+    case PR_SET_SECUREBITS:
+      if (!detached_) keep_folder();  // execve will take rights away
+      result = execute(row, SYS_prctl, args);
+      break;
     default:
       result = execute(row, SYS_prctl, args);
       break;

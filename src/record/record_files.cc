@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,7 +73,8 @@ bool Recorder::is_hidden_fd(const Shown& process, uint64_t fd) const {
   if (process.pid == getpid()) return false;
   char target[4096];
   const ssize_t n = readlink(fmt::format("{}/fd/{}", process.folder, number).c_str(), target, sizeof target);
-  return n > 0 && std::string_view(target, static_cast<size_t>(n)).starts_with(store_.dir() + "/");
+  const std::string_view file(target, n > 0 ? static_cast<size_t>(n) : 0);
+  return file.starts_with(library_.store().dir() + "/") || file.starts_with(recording_.dir() + "/files/");
 }
 
 // A file below /proc/PID of this process or another one that is recorded; nullopt: it is another file.
@@ -114,7 +116,9 @@ std::optional<std::string> Recorder::exe_behind(const std::string& path) const {
 std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
   const auto& [file, process, own, hidden] = found;
   // What the program has no right to see, or what has gone, is the kernel's to refuse.
-  if (!is_text(file) || (!own && !Fd(::open(kernels_path(file, process).c_str(), O_RDONLY | O_CLOEXEC))))
+  // (A process that has changed its user cannot read all of its own.)
+  const bool sure = own && prctl(PR_GET_DUMPABLE) == 1;
+  if (!is_text(file) || (!sure && !Fd(::open(kernels_path(file, process).c_str(), O_RDONLY | O_CLOEXEC))))
     return std::nullopt;
   if (auto text = proc_file(file, process)) return text;
   if (file.name == "auxv")

@@ -217,6 +217,32 @@ bool changes_files(uint64_t nr) {
   }
 }
 
+bool changes_rights(uint64_t nr) {
+  switch (nr) {
+    case 105:
+    case 113:
+    case 117:
+    case 122:  // setuid, setreuid, setresuid, setfsuid
+    case 106:
+    case 114:
+    case 119:
+    case 123:
+    case 116:  // setgid, setregid, setresgid, setfsgid, setgroups
+    case 126:
+    case 446:  // capset, landlock_restrict_self
+    case 155:
+    case 161:
+    case 165:
+    case 166:
+    case 429:  // pivot_root, chroot, mount, umount2, move_mount
+    case 272:
+    case 308:  // unshare, setns
+      return true;
+    default:
+      return false;
+  }
+}
+
 namespace {
 
 // With threads: does this call need to know which of them makes it, or may it wait?
@@ -308,7 +334,7 @@ bool record_syscall_hot(Context& ctx) {
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
-      (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
+      changes_rights(nr) || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;

@@ -73,6 +73,8 @@ extern HotState bs_record;
 
 // May this call change the contents or the size of a file?
 bool changes_files(uint64_t nr);
+// May this call change what the process has the right to do, or where it finds its files?
+bool changes_rights(uint64_t nr);
 // Does this call have an argument that the table does not describe? (Not null: else it does not matter.)
 bool has_unknown_argument(const guest::Syscall& row, const Context& ctx);
 bool record_syscall_hot(Context& ctx);

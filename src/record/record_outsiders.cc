@@ -414,6 +414,7 @@ std::optional<engine::Stop> Recorder::step_alone() {
 // Takes part in this recording: has its counter of processes mapped.
 bool Recorder::takes_part(int pid) const {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  if (!maps) return published_by(recording_, pid, false).has_value();  // another user's
   const std::string counter = recording_.dir() + "/tree";
   for (std::string line; std::getline(maps, line);)
     if (line.ends_with(counter)) return true;

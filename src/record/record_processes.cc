@@ -33,6 +33,7 @@
 #include "record/descriptors.h"
 #include "record/recorder.h"
 #include "record/succession.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recorder {
 
@@ -139,7 +140,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
       log_.open(recording_.log_path(number), origin_);
       s.our_fds[0] = log_.fd();
     } catch (const Error&) {
-      detached_ = true;  // it has given up the rights for that; its parent's log says that it was started
+      detached_ = true;  // no space, no rights; its parent's log says that it was started
     }
   }
   for (auto& [key, object] : objects_) {
@@ -178,6 +179,8 @@ struct Recorder::VforkState {
   std::vector<siginfo_t> signals;
   Thread* parent;
   int stderr_fd;
+  std::optional<recording::Recording> recording;  // the way there
+  std::optional<recording::Store> store;
   bool traced;
   bool nested;  // the parent is itself a child of vfork
 };
@@ -219,6 +222,8 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   before->threads = s.threads;
   before->parent = &process_.current();
   before->stderr_fd = stderr_;
+  before->recording = recording_;
+  before->store = store_;
   before->traced = traced_;
   traced_ = false;
   before->signals.swap(turns_.current().signals);
@@ -248,11 +253,20 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   vfork_end_ = {};
   std::copy(std::begin(before->actions), std::end(before->actions), process_.actions);
   std::copy(std::begin(before->fd_kind), std::end(before->fd_kind), s.fd_kind);
+  const int folder = folder_fd();
   std::copy(std::begin(before->our_fds), std::end(before->our_fds), s.our_fds);
   std::copy(before->pending, before->pending + before->pending_count, s.pending);
   s.pending_count = before->pending_count;
   s.fatal_mask = before->fatal_mask;
   s.threads = before->threads;
+  store_ = *before->store;
+  if (folder != folder_fd()) {  // the child has opened it; in a table of its own?
+    if (flags & CLONE_FILES)
+      use_folder(folder);
+    else
+      recording_ = *before->recording;
+    tell_fds();
+  }
   stderr_ = before->stderr_fd;
   traced_ = before->traced;
   process_.turn_to(*before->parent);
@@ -346,13 +360,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (!no_room) return fail(-e.err);
   }
 
-  // After chroot neither the recording nor we ourselves may be in sight: then the program runs unrecorded.
-  auto in_sight = [](const std::string& file) {
-    return faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0;
-  };
   const bool traced = vfork_ && traced_;
-  const bool follow = !no_room && !traced && !detached_ && log_.active() && follows(*path) &&
-                      in_sight(recording_.dir()) && in_sight("/proc/self/exe");
+  const bool follow = !no_room && !traced && !detached_ && log_.active() && follows(*path) && can_succeed();
   std::vector<std::string> environment = next.env;
   int message = -1;
   std::string program = *path;
@@ -368,6 +377,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     next.blocked = process_.signals.mask;
     next.filters = save_filters(process_.current().filters);
     next.stderr_fd = stderr_;
+    next.folder_fd = folder_fd();
+    next.root = root_;
     for (uint64_t fd = 0; fd < kTrackedFds; fd++)
       if (uint8_t kind = bs_record.fd_kind[fd] & 3;
           kind && !(fcntl(static_cast<int>(fd), F_GETFD) & FD_CLOEXEC))
@@ -384,6 +395,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     hand_out_inherited();
   }
   if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);
+  if (folder_fd() >= 0 && follow) set_close_on_exec(folder_fd(), false);
 
   room.give_back();
   // If the kernel takes it we do not come back, so the end is written first and taken back on failure. The
@@ -446,6 +458,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   set_real_mask();
   vfork_end_ = {};
   if (stderr_ >= 0) set_close_on_exec(stderr_, true);
+  if (folder_fd() >= 0) set_close_on_exec(folder_fd(), true);
   if (message >= 0) ::close(message);
   if (mark && log_.active()) {
     log_.appender() = before;
@@ -455,18 +468,24 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   return fail(result);
 }
 
-// The rights to write the recording may have been lost with the old program (a server that becomes somebody
-// else), or the sight of it (chroot). The program has been promised that its execve succeeds: it runs, only
-// unrecorded.
+recording::Recording recording_of(const Succession& s) {
+  recording::Recording recording(s.recording);
+  if (s.folder_fd >= 0) recording.reach_by(recording::path_of_fd(s.folder_fd));
+  return recording;
+}
+
+// The new program cannot be recorded after all: no space, no right to read it (execve needs less). The
+// program has been promised that its execve succeeds: it runs, only unrecorded.
 void run_unrecorded(Succession& s, const std::string& why) {
   if (s.leader && !s.options.quiet)
     fmt::print(stderr, "backstep: {} runs unrecorded from here on: {}\n", s.path, why);
   if (s.stderr_fd >= 0) set_close_on_exec(s.stderr_fd, true);
+  if (s.folder_fd >= 0) set_close_on_exec(s.folder_fd, true);
   if (s.program_fd >= 0) set_close_on_exec(s.program_fd, true);
   for (int signo = 1; signo <= kSignals; signo++)
     if (s.ignored >> (signo - 1) & 1) std::signal(signo, SIG_IGN);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
-  unpublish(s.recording);
+  unpublish(recording_of(s).base());
   auto argv = pointers(s.options.command), envp = pointers(s.env);
   hand_to_kernel(load_filters(s.filters));
   ::execve(s.path.c_str(), argv.data(), envp.data());
@@ -489,11 +508,11 @@ int succeed() {
   try {
     RoomForFds room;
     recording::Library library(s.library);
-    recorder = new recorder::Recorder(s, library, recording::Recording(s.recording));
+    recorder = new recorder::Recorder(s, library, recorder::recording_of(s));
     recorder->load();
   } catch (const std::exception& e) {
     // A log without a program is of no use to anybody.
-    if (recorder) unlink(recording::Recording(s.recording).log_path(s.origin.process).c_str());
+    if (recorder) recording::remove_file(recorder::recording_of(s).log_path(s.origin.process));
     recorder::run_unrecorded(s, e.what());
   }
   recorder->run();

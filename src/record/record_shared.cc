@@ -46,8 +46,16 @@ SharedObject* Recorder::shared_object(const Region& r) {
   return it == objects_.end() ? nullptr : it->second.get();
 }
 
+namespace {
+
+std::string control_name(uint64_t dev, uint64_t inode) {
+  return fmt::format("shared-{:x}-{:x}", dev, inode);
+}
+
+}  // namespace
+
 std::string Recorder::control_path(uint64_t dev, uint64_t inode) const {
-  return fmt::format("{}/shared-{:x}-{:x}", recording_.dir(), dev, inode);
+  return recording_.base() + "/" + control_name(dev, inode);
 }
 
 // Before a shared mapping `r` of `fd` is logged, with the contents that it has: from here on we hear of
@@ -64,7 +72,8 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
       return true;
     }
     windows_of_ = nullptr;
-    object = std::make_unique<SharedObject>(control_path(r.dev, r.inode), fd, bytes, alias);
+    object =
+        std::make_unique<SharedObject>(recording_.base(), control_name(r.dev, r.inode), fd, bytes, alias);
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});
     note_once(fmt::format("{}; what other processes change in {} is not recorded", e.what(), r.name));

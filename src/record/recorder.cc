@@ -61,7 +61,7 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       origin_{1, recording::Birth::Start, 0, 0, static_cast<uint64_t>(getpid())},
       tree_(recording_),
       log_(recording_.log_path(), origin_),
-      published_(recording_.dir(), [this] { tell_all(); }),
+      published_(recording_.base(), [this] { tell_all(); }),
       chaos_(options.chaos) {
   auto level = parse_cpu_level(options.cpu);
   if (!level)
@@ -86,13 +86,19 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
       origin_(before.origin),
       tree_(recording_),
       log_(recording_.log_path(origin_.process), origin_),
-      published_(recording_.dir(), [this] { tell_all(); }),
+      published_(recording_.base(), [this] { tell_all(); }),
       program_(origin_.process),
       leader_(before.leader),
       before_(std::make_unique<Succession>(before)),
       chaos_(before.options.chaos) {
   manifest_.env = before.env;
   prepare(parse_cpu_level(options_.cpu).value());
+  if (before.folder_fd >= 0) {
+    use_folder(before.folder_fd);
+    fcntl(before.folder_fd, F_SETFD, FD_CLOEXEC);
+    root_ = before.root;
+    choose_store();
+  }
   stderr_ = bs_record.our_fds[1] = before.stderr_fd;
   if (stderr_ >= 0) fcntl(stderr_, F_SETFD, FD_CLOEXEC);
   for (auto [fd, kind] : before.fd_kinds)
@@ -320,6 +326,10 @@ void Recorder::on_syscall() {
         if (nr == SYS_process_vm_writev && is_recorded(static_cast<int>(args[0]))) {
           note_once("process_vm_writev to a process that is recorded was refused with EPERM");
           log_call(row, nr, args, result = -EPERM, false);
+          break;
+        }
+        if (changes_rights(nr)) {
+          result = do_rights(row, nr, args);
           break;
         }
         if (nr == SYS_mlockall) {  // it would lock our tables, which are mostly empty address space
@@ -558,7 +568,8 @@ void Recorder::tell_start() {
   published_.program(program_);
   published_.exe(start_.exe);
   published_.auxv(start_.auxv);
-  if (start_.argv != manifest_.argv) published_.argv(joined(start_.argv));
+  // The first process has another command line for the kernel, and not all may read its manifest.
+  if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));
   tell_fds();
   tell_signals();
   tell_threads();
@@ -602,8 +613,8 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   if (leader_ && !crashed && tree_.first_crash()) say_crash();
   if (options_.engine.statistics) say(process_.engine().statistics());
   if (leader_) {
-    SharedControl::clean(recording_.dir());
-    clean_published(recording_.dir());
+    SharedControl::clean(recording_.base());
+    clean_published(recording_.base());
   }
   if (shares_files_) log_.abandon();  // the end of this process would not close it
 }

@@ -165,6 +165,15 @@ class Recorder final : public guest::Placer {
   int64_t do_traceme(const guest::Syscall& row, const uint64_t args[6]);
   [[noreturn]] void go_native();
 
+  // record_rights.cc
+  int64_t do_rights(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void keep_folder();
+  void use_folder(int fd);
+  int folder_fd() const;  // -1: not needed so far
+  void let_in(uid_t user);
+  void choose_store();
+  bool can_succeed() const;
+
   // record_processes.cc
   struct VforkState;
   struct VforkEnd {
@@ -298,7 +307,7 @@ class Recorder final : public guest::Placer {
   RecordOptions options_;
   recording::Library library_;
   recording::Recording recording_;
-  recording::Store store_;
+  recording::Store store_;  // that of all recordings or, without the right to write that, the recording's own
   recording::Manifest manifest_;
   guest::Process process_;
   recording::Origin origin_;
@@ -319,7 +328,8 @@ class Recorder final : public guest::Placer {
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
-  bool traced_ = false;  // PTRACE_TRACEME was answered with success
+  std::pair<uint64_t, uint64_t> root_;  // "/" when the folder was kept open
+  bool traced_ = false;                 // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want

@@ -26,6 +26,7 @@
 #include "record/body_hot.h"
 #include "record/life.h"
 #include "record/turns.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recorder {
 namespace {
@@ -81,13 +82,13 @@ bool allocate(int control, uint64_t bytes) {
 
 }  // namespace
 
-SharedObject::SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias)
-    : path_(control_path), me_(static_cast<uint32_t>(getpid())) {
-  Fd control(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias)
+    : folder_(folder), name_(std::move(name)), me_(static_cast<uint32_t>(getpid())) {
+  Fd control(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
   void* p = MAP_FAILED;
   if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
     p = mmap(nullptr, kControlSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
-  if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path_, errno_text(errno)));
+  if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path(), errno_text(errno)));
   header_ = static_cast<SharedHeader*>(p);
   pages_ = reinterpret_cast<SharedPage*>(header_ + 1);
   if (alias) {
@@ -147,9 +148,9 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   if (bytes <= bytes_) return;
   if (bytes / kPage > kMostPages) throw Error("a shared mapping of more than 64 GB is not supported");
   if (bytes_) {
-    Fd control(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    Fd control(recording::open_file(path(), O_RDWR | O_CLOEXEC));
     if (control && !allocate(control.get(), bytes))
-      throw Error(fmt::format("cannot make {} larger: {}", path_, errno_text(errno)));
+      throw Error(fmt::format("cannot make {} larger: {}", path(), errno_text(errno)));
   }
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -582,7 +583,7 @@ void SharedObject::return_to() {
 
 void SharedObject::detach() {
   leave();
-  if (load(header_->attached) == 0) unlink(path_.c_str());
+  if (load(header_->attached) == 0) recording::remove_file(path());
 }
 
 namespace SharedControl {
@@ -591,7 +592,7 @@ namespace SharedControl {
 struct Head {
   SharedHeader* header = nullptr;
   explicit Head(const std::string& path) {
-    Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    Fd file(recording::open_file(path, O_RDWR | O_CLOEXEC));
     if (!file) return;
     void* p = mmap(nullptr, sizeof(SharedHeader), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (p != MAP_FAILED) header = static_cast<SharedHeader*>(p);

@@ -106,8 +106,9 @@ class SharedObject {
   static constexpr uint64_t kPageSize = 4096;
   using Page = std::array<unsigned char, kPageSize>;
 
-  // `fd` is the file that is mapped; `bytes` how far into it. Or it is mapped already, at `alias`.
-  SharedObject(const std::string& control_path, int fd, uint64_t bytes, void* alias = nullptr);
+  // The control file is `name` in `folder`, which is looked at whenever it is needed, as the way there may
+  // change. `fd` is the file that is mapped; `bytes` how far into it. Or it is mapped already, at `alias`.
+  SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias = nullptr);
   ~SharedObject();
   SharedObject(const SharedObject&) = delete;
   SharedObject& operator=(const SharedObject&) = delete;
@@ -167,6 +168,8 @@ class SharedObject {
   unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
   uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
 
+  std::string path() const { return folder_ + "/" + name_; }
+
   // Around waits in the kernel. awake() says of which pages we have less than before, or were asked for.
   void fall_asleep();
   std::vector<uint64_t> awake();
@@ -213,7 +216,8 @@ class SharedObject {
   Seat& seat() const { return header_->seats[seat_]; }
   uint64_t bit() const { return seat_ < 0 ? 0 : 1ull << seat_; }
 
-  std::string path_;
+  const std::string& folder_;
+  std::string name_;
   uint32_t me_ = 0;
   int seat_ = -1;
   SharedHeader* header_ = nullptr;

@@ -50,6 +50,9 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.blocked);
   list(s.filters);
   number(s.stderr_fd);
+  number(s.folder_fd);
+  number(s.root.first);
+  number(s.root.second);
   std::vector<std::string> kinds;
   for (auto [fd, kind] : s.fd_kinds) kinds.push_back(std::to_string(fd) + " " + std::to_string(kind));
   list(kinds);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "record/record.h"
+#include "recording/library.h"
 #include "recording/log_writer.h"
 
 namespace backstep::recorder {
@@ -19,15 +20,17 @@ struct Succession {
   RecordOptions options;  // command: the new argv
   std::string library, recording;
   recording::Origin origin;
-  bool leader = false;                // the process that `backstep record` was started for
-  int64_t started_ns = 0;             // CLOCK_MONOTONIC
-  std::string path;                   // the program's file
-  int program_fd = -1;                // … if a descriptor was all there was of it: close it
-  std::string name;                   // of the process, as the kernel names it
-  std::vector<std::string> env;       // the guest's
-  uint64_t ignored = 0, blocked = 0;  // signals, bit n-1
-  std::vector<std::string> filters;   // of system calls (guest/seccomp.h)
-  int stderr_fd = -1;                 // where our own words go
+  bool leader = false;                 // the process that `backstep record` was started for
+  int64_t started_ns = 0;              // CLOCK_MONOTONIC
+  std::string path;                    // the program's file
+  int program_fd = -1;                 // … if a descriptor was all there was of it: close it
+  std::string name;                    // of the process, as the kernel names it
+  std::vector<std::string> env;        // the guest's
+  uint64_t ignored = 0, blocked = 0;   // signals, bit n-1
+  std::vector<std::string> filters;    // of system calls (guest/seccomp.h)
+  int stderr_fd = -1;                  // where our own words go
+  int folder_fd = -1;                  // the recording's folder, if its path may not do any more …
+  std::pair<uint64_t, uint64_t> root;  // … and the root then
   std::vector<std::pair<uint64_t, uint64_t>> fd_kinds;  // descriptors that are the first stdout or stderr
 
   // A memory file that survives execve; -1: cannot be made.
@@ -36,6 +39,7 @@ struct Succession {
   static Succession load(int fd);
 };
 
+recording::Recording recording_of(const Succession& s);
 [[noreturn]] void run_unrecorded(Succession& s, const std::string& why);
 
 }  // namespace backstep::recorder

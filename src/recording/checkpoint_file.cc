@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "recording/format.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 namespace {
@@ -267,15 +268,10 @@ CheckpointFile& CheckpointFolder::open(uint64_t number) {
 }
 
 std::optional<Fd> CheckpointFolder::lock(bool wait) const {
-  // Whatever the umask is (it may be a recorded program's): we want to use it.
-  if (mkdir(dir_.c_str(), 0700) == 0) {
-    chmod(dir_.c_str(), 0700);
-  } else if (errno != EEXIST) {
+  if (!make_shared_folder(dir_))
     throw Error(fmt::format("cannot make the folder {}: {}", dir_, errno_text(errno)));
-  }
-  Fd fd(::open((dir_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Fd fd(make_shared_file(dir_ + "/lock", O_RDWR | O_CLOEXEC));
   if (!fd) throw Error(fmt::format("cannot write to {}: {}", dir_, errno_text(errno)));
-  fchmod(fd.get(), 0600);
   if (flock(fd.get(), wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   // What writers that were killed have left.
   std::error_code ec;
@@ -357,9 +353,8 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, uint64_t number, ui
       most_(most),
       temporary_(fmt::format("{}/{}{}", folder.dir(), kTemporary, getpid())) {
   if (earlier) earlier_ = &folder_.open(earlier).runs();
-  fd_ = Fd(open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  fd_ = Fd(make_file(temporary_, O_RDWR | O_TRUNC | O_CLOEXEC));
   if (!fd_) throw Error(fmt::format("cannot write {}: {}", temporary_, errno_text(errno)));
-  fchmod(fd_.get(), 0600);
   buffer_.reserve(kPagesPerFrame * kPageSize);
   packed_.resize(ZSTD_compressBound(kPagesPerFrame * kPageSize));
 }

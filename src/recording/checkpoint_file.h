@@ -144,7 +144,7 @@ class CheckpointFolder {
   void remove(uint64_t number);
 
   // Of all processes of the recording.
-  static std::string dir(const Recording& recording) { return recording.dir() + "/checkpoints"; }
+  static std::string dir(const Recording& recording) { return recording.base() + "/checkpoints"; }
   static uint64_t disk(const Recording& recording);
   static size_t count(const Recording& recording);
   // Made while recording.

@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hot.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 namespace {
@@ -114,7 +115,7 @@ std::optional<uint64_t> Recording::damaged_key() const {
 }
 
 void Recording::add_key(const std::string& key) const {
-  Fd fd(open(keys_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  Fd fd(make_shared_file(keys_path(), O_WRONLY | O_APPEND | O_CLOEXEC));
   const std::string line = key_line(key) + "\n";
   if (!fd || write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     throw Error(fmt::format("cannot write {}: {}", keys_path(), errno_text(errno)));

@@ -18,7 +18,8 @@
 
 namespace backstep::recording {
 
-// One recording's folder. A value: it holds names, not open files.
+// One recording's folder. A value: it holds names, not open files. (A recorder whose process may lose sight
+// of the folder keeps that open itself, and says so with reach_by.)
 //
 //   manifest.json     recording/manifest.h
 //   process-1.log     the log of each process (recording/format.h)
@@ -26,21 +27,25 @@ namespace backstep::recording {
 //   tree              the counter of processes (recording/tree.h)
 //   shared-*, shown-* while it is made: what processes must know of each other (src/record)
 //   store-keys        keys of the file contents that it needs, one per line, with a checksum each
-//   files/            those contents themselves, after `pack`: laid out like a store
+//   files/            those contents themselves, laid out like a store: after `pack`, and what processes
+//   needed
+//                     that could not write to the store
 class Recording {
  public:
-  explicit Recording(std::string dir) : dir_(std::move(dir)) {}
+  explicit Recording(std::string dir) : dir_(std::move(dir)), base_(dir_) {}
 
-  const std::string& dir() const { return dir_; }
+  const std::string& dir() const { return dir_; }    // its name
+  const std::string& base() const { return base_; }  // where its files are reached
+  void reach_by(std::string base) { base_ = std::move(base); }
   std::string name() const;  // last part of the path
   std::string manifest_path(uint64_t process = 1) const {
-    return dir_ + (process == 1 ? "/manifest.json" : "/process-" + std::to_string(process) + ".json");
+    return base_ + (process == 1 ? "/manifest.json" : "/process-" + std::to_string(process) + ".json");
   }
   std::string log_path(uint64_t process = 1) const {
-    return dir_ + "/process-" + std::to_string(process) + ".log";
+    return base_ + "/process-" + std::to_string(process) + ".log";
   }
-  std::string keys_path() const { return dir_ + "/store-keys"; }
-  std::string files_path() const { return dir_ + "/files"; }
+  std::string keys_path() const { return base_ + "/store-keys"; }
+  std::string files_path() const { return base_ + "/files"; }
 
   Manifest manifest() const { return Manifest::load(manifest_path()); }
   // Virtual names of the processes that have a log, ascending.
@@ -55,7 +60,7 @@ class Recording {
   void add_key(const std::string& key) const;
 
  private:
-  std::string dir_;
+  std::string dir_, base_;
 };
 
 class Library {

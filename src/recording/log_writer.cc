@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 namespace {
@@ -90,13 +91,12 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   chunk_offset_ = file_size_ = 0;
   stopped_.clear();
   appender_.events = 0;
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  fd_ = make_file(path, O_RDWR | O_EXCL | O_CLOEXEC);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
-  fchmod(fd_, 0600);  // whatever the program's umask is: we want to read it
   // What could not be begun is not left behind as a damaged log.
   auto fail = [&](const std::string& why) {
-    unlink(path.c_str());
+    remove_file(path);
     throw Error(fmt::format("cannot write to the log {}: {}", path, why));
   };
   FileHeader header{};

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/hot.h"
 #include "base/version.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 namespace {
@@ -209,7 +210,7 @@ void Manifest::save(const std::string& path, bool in_place) const {
   std::string text = j.dump(2) + "\n";
   text.replace(text.rfind(kCheckField) + kCheckField.size(), kNoCheck.size(), check_of(text));
   std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", path, getpid());
-  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_TRUNC) | O_CLOEXEC, 0600));
+  Fd fd(make_file(temporary, O_WRONLY | (in_place ? 0 : O_TRUNC) | O_CLOEXEC));
   bool good = static_cast<bool>(fd);
   for (size_t done = 0; good && done < text.size();) {
     ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
@@ -217,11 +218,11 @@ void Manifest::save(const std::string& path, bool in_place) const {
     good = n > 0;
     if (good) done += static_cast<size_t>(n);
   }
-  good = good && (in_place ? ftruncate(fd.get(), static_cast<off_t>(text.size()))
-                           : rename(temporary.c_str(), path.c_str())) == 0;
+  good = good &&
+         (in_place ? ftruncate(fd.get(), static_cast<off_t>(text.size())) : move_file(temporary, path)) == 0;
   if (!good) {
     int err = errno;
-    if (!in_place) unlink(temporary.c_str());
+    if (!in_place) remove_file(temporary);
     throw Error(fmt::format("cannot write {}: {}", path, errno_text(err)));
   }
 }

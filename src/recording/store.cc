@@ -32,6 +32,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 namespace {
@@ -156,8 +157,8 @@ bool same_identity(const struct stat& a, const struct stat& b) {
          same(a.st_mtim, b.st_mtim) && same(a.st_ctim, b.st_ctim);
 }
 
-void make_folder(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail("make the folder " + path, errno);
+void need_folder(const std::string& path) {
+  if (!make_shared_folder(path)) fail("make the folder " + path, errno);
 }
 
 // Holds `<dir>/lock` for a scope: shared while contents are taken, exclusive while garbage is collected. It
@@ -166,7 +167,7 @@ void make_folder(const std::string& path) {
 class Locked {
  public:
   Locked(const std::string& dir, int mode) {
-    fd_.reset(::open((dir + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    fd_.reset(make_shared_file(dir + "/lock", O_RDWR | O_CLOEXEC));
     while (fd_ && flock(fd_.get(), mode) != 0 && errno == EINTR) {
     }
   }
@@ -192,7 +193,7 @@ class KeptPosition {
 struct Temporary {
   std::string path;
   ~Temporary() {
-    if (!path.empty()) unlink(path.c_str());
+    if (!path.empty()) remove_file(path);
   }
 };
 
@@ -210,14 +211,20 @@ std::string Store::path(const std::string& key) const {
   return fmt::format("{}/{}/{}", dir_, key.substr(0, 2), key);
 }
 
+bool Store::is_writable() const {
+  return may_write(dir_ + "/by-id") && may_write(dir_ + "/tmp");
+}
+
 void Store::prepare() {
   if (prepared_) return;
-  if (access((dir_ + "/by-id").c_str(), W_OK) != 0) {
+  if (!may_write(dir_ + "/by-id")) {
     std::error_code ec;
-    std::filesystem::create_directories(dir_, ec);
-    if (ec) fail("make the folder " + dir_, ec.value());
-    make_folder(dir_ + "/tmp");
-    make_folder(dir_ + "/by-id");
+    const std::string parent = std::filesystem::path(dir_).parent_path();
+    if (!may_write(parent)) std::filesystem::create_directories(parent, ec);
+    if (ec) fail("make the folder " + parent, ec.value());
+    need_folder(dir_);
+    need_folder(dir_ + "/tmp");
+    need_folder(dir_ + "/by-id");
   }
   prepared_ = true;
 }
@@ -225,11 +232,13 @@ void Store::prepare() {
 bool Store::take(const std::string& key, off_t size) {
   if (!is_key(key)) return false;
   std::string file = path(key);
+  const Place place(file);
   struct stat st;
-  if (stat(file.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != size) return false;
+  if (fstatat(place.folder, place.name.c_str(), &st, 0) != 0 || !S_ISREG(st.st_mode) || st.st_size != size)
+    return false;
   // Its time stamp says "in use since now" to collect_garbage. If another user owns the store, only they
   // collect.
-  return utimensat(AT_FDCWD, file.c_str(), nullptr, 0) == 0 || errno == EPERM || errno == EACCES ||
+  return utimensat(place.folder, place.name.c_str(), nullptr, 0) == 0 || errno == EPERM || errno == EACCES ||
          errno == EROFS;
 }
 
@@ -241,11 +250,14 @@ std::string Store::index_path(const struct stat& st) const {
 
 void Store::enter_index(const struct stat& st, const std::string& key) {
   // Best effort: without an entry the file is hashed again next time.
-  std::string entry = index_path(st);
-  if (symlink(key.c_str(), entry.c_str()) == 0 || errno != EEXIST) return;
+  const std::string entry = index_path(st);
+  auto make_link = [&](const std::string& path) {
+    const Place place(path);
+    return symlinkat(key.c_str(), place.folder, place.name.c_str()) == 0;
+  };
+  if (make_link(entry) || errno != EEXIST) return;
   Temporary link{temporary_path()};
-  if (symlink(key.c_str(), link.path.c_str()) == 0 && rename(link.path.c_str(), entry.c_str()) == 0)
-    link.path.clear();
+  if (make_link(link.path) && move_file(link.path, entry) == 0) link.path.clear();
 }
 
 std::string Store::temporary_path() const {
@@ -268,7 +280,8 @@ std::string Store::add(int fd) {
 
   prepare();
   char key[kKeyLength + 1];
-  ssize_t n = readlink(index_path(before).c_str(), key, sizeof key);
+  const Place entry(index_path(before));
+  ssize_t n = readlinkat(entry.folder, entry.name.c_str(), key, sizeof key);
   if (n == static_cast<ssize_t>(kKeyLength)) {
     Locked lock(dir_, LOCK_SH);
     std::string known(key, kKeyLength);
@@ -303,29 +316,31 @@ std::string Store::insert(int fd) {
   }
 
   Temporary copy{temporary_path()};
-  Fd target(::open(copy.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  Fd target(make_shared_file(copy.path, O_RDWR | O_EXCL | O_CLOEXEC, 0400));
   if (!target) fail("write to " + dir_, errno);
   copy_contents(source, target.get(), seen.size, copy.path);
   Hashed kept = hash_file(target.get(), copy.path);
 
   Locked lock(dir_, LOCK_SH);
   std::string final_path = path(kept.key);
-  make_folder(final_path.substr(0, final_path.rfind('/')));
-  utimensat(AT_FDCWD, copy.path.c_str(), nullptr, 0);
-  if (rename(copy.path.c_str(), final_path.c_str()) != 0) fail("write " + final_path, errno);
+  need_folder(final_path.substr(0, final_path.rfind('/')));
+  futimens(target.get(), nullptr);
+  if (move_file(copy.path, final_path) != 0) fail("write " + final_path, errno);
   copy.path.clear();
   return kept.key;
 }
 
 int Store::open(const std::string& key) const {
   std::string file = path(key);
-  int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  int fd = open_file(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) fail("open the stored file contents " + file, errno);
   return fd;
 }
 
 bool Store::has(const std::string& key) const {
-  return is_key(key) && access(path(key).c_str(), R_OK) == 0;
+  if (!is_key(key)) return false;
+  const Place place(path(key));
+  return faccessat(place.folder, place.name.c_str(), R_OK, AT_EACCESS) == 0;
 }
 
 bool Store::matches(int fd, const std::string& key) {
@@ -338,7 +353,7 @@ bool Store::matches(int fd, const std::string& key) {
 
 bool Store::verify(const std::string& key) const {
   if (!is_key(key)) return false;
-  Fd fd(::open(path(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  Fd fd(open_file(path(key), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   return fd && matches(fd.get(), key);
 }
 

@@ -19,6 +19,9 @@ class Store {
   // Nothing is made on disk until the first `add`.
   explicit Store(const std::string& dir);
 
+  // There, and this process may add to it?
+  bool is_writable() const;
+
   // Puts the contents of a regular file into the store, unless they are there, and returns their key.
   // The position of `fd` does not move. Throws Error (not a regular file, unreadable, no space).
   // The caller must write the key to the recording's list of keys within kGrace, see collect_garbage.

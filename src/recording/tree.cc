@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/hot.h"
 #include "recording/log_reader.h"
+#include "recording/shared_folder.h"
 
 namespace backstep::recording {
 
@@ -41,7 +42,7 @@ bool is_crash(int signo) {
 
 Tree::Tree(const Recording& recording) {
   const std::string path = Tree::path(recording);
-  Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  Fd fd(make_shared_file(path, O_RDWR | O_CLOEXEC));
   void* p = MAP_FAILED;
   // Allocated, not only sized: a store into a sparse mapping of a full disk would be a SIGBUS.
   if (int err = fd ? posix_fallocate(fd.get(), 0, kSize) : errno; err) {

@@ -21,7 +21,7 @@ class Tree {
   uint64_t next_number();
   uint64_t last_number() const { return static_cast<uint32_t>(__atomic_load_n(last_, __ATOMIC_SEQ_CST)); }
 
-  static std::string path(const Recording& recording) { return recording.dir() + "/tree"; }
+  static std::string path(const Recording& recording) { return recording.base() + "/tree"; }
   static bool is_intact(const Recording& recording);
 
   // How often a file was mapped shared, in the whole tree (with a checksum: 0 is none).
