@@ -600,7 +600,12 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
     case PR_CAPBSET_DROP:
     case PR_SET_SECUREBITS:
       if (!detached_) keep_folder();  // execve will take rights away
+      [[fallthrough]];
+    case PR_SET_KEEPCAPS:
+    case PR_CAP_AMBIENT:
+    case PR_SET_NO_NEW_PRIVS:
       result = execute(row, SYS_prctl, args);
+      if (result == 0) call_in_body(SYS_prctl, args);
       break;
     default:
       result = execute(row, SYS_prctl, args);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,14 @@ std::optional<uid_t> next_user(uint64_t nr, const uint64_t args[6]) {
   const bool sets = nr == SYS_setuid || nr == SYS_setreuid || nr == SYS_setresuid || nr == SYS_setfsuid;
   if (!sets || user == kUnchanged || user == geteuid()) return std::nullopt;
   return user;
+}
+
+// Does the call change rights that each thread has for itself?
+bool is_of_thread(uint64_t nr) {
+  for (int one : {SYS_setuid, SYS_setreuid, SYS_setresuid, SYS_setfsuid, SYS_setgid, SYS_setregid,
+                  SYS_setresgid, SYS_setfsgid, SYS_setgroups, SYS_capset, SYS_landlock_restrict_self})
+    if (nr == static_cast<uint64_t>(one)) return true;
+  return false;
 }
 
 // The kernel will not let just anybody become that user: nor shall the user be let in then.
@@ -64,8 +73,18 @@ int64_t Recorder::do_rights(const Syscall& row, uint64_t nr, const uint64_t args
   if (auto user = next_user(nr, args); user && *user != 0 && may_become(*user)) let_in(*user);
   const int64_t result = execute(row, nr, args);
   log_call(row, nr, args, result);
+  if (is_of_thread(nr) && result >= 0) call_in_body(nr, args);
   choose_store();
   return result;
+}
+
+// The kernel keeps rights for each thread. glibc makes all threads of a program change theirs, one after the
+// other; what is left is the body of the thread that has the turn.
+void Recorder::call_in_body(uint64_t nr, const uint64_t args[6]) {
+  Body* body = bs_record.threads && !vfork_ ? turns_.current().body.get() : nullptr;
+  if (!body) return;
+  begin_call(*body, nr, args);
+  while (__atomic_load_n(&body->busy, __ATOMIC_SEQ_CST)) sched_yield();
 }
 
 void Recorder::keep_folder() {

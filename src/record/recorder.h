@@ -167,6 +167,7 @@ class Recorder final : public guest::Placer {
 
   // record_rights.cc
   int64_t do_rights(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void call_in_body(uint64_t nr, const uint64_t args[6]);
   void keep_folder();
   void use_folder(int fd);
   int folder_fd() const;  // -1: not needed so far
