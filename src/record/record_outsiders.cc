@@ -46,6 +46,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "guest/accesses.h"
 #include "guest/buffers.h"
 #include "record/deadlines.h"
@@ -450,31 +451,46 @@ bool Recorder::outsider_has(uint64_t dev, uint64_t inode) const {
   return false;
 }
 
-// Asks the kernel to tell us when the file of `fd` is opened.
-void Recorder::watch_opens(SharedObject& object, int fd) {
+// What happens to files is told by a signal. False: the kernel does not do that.
+bool Recorder::open_queue() {
   int& queue = bs_record.our_fds[2];
-  if (queue < 0) {
-    queue = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (queue >= 0) queue = recording::move_fd_high(queue);
-    f_owner_ex owner{F_OWNER_TID, gettid()};
-    if (queue < 0 || fcntl(queue, F_SETSIG, SIGTRAP) != 0 || fcntl(queue, F_SETOWN_EX, &owner) != 0 ||
-        fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
-      note_once(
-          "inotify cannot be used: what processes that are not recorded write into shared memory is "
-          "not logged if they open it later");
-      return;
-    }
+  if (queue >= 0) return true;
+  RoomForFds room;
+  queue = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (queue < 0) return false;
+  queue = recording::move_fd_high(queue);
+  f_owner_ex owner{F_OWNER_TID, gettid()};
+  if (fcntl(queue, F_SETSIG, SIGTRAP) != 0 || fcntl(queue, F_SETOWN_EX, &owner) != 0 ||
+      fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
+    ::close(queue);
+    queue = -1;
+    return false;
   }
   tell_fds();
+  return true;
+}
+
+// Asks the kernel to tell us when the file of `fd` is opened.
+void Recorder::watch_opens(SharedObject& object, int fd) {
+  if (!open_queue()) {
+    note_once(
+        "inotify cannot be used: what processes that are not recorded write into shared memory is "
+        "not logged if they open it later");
+    return;
+  }
+  const int queue = bs_record.our_fds[2];
   const int watch =
       inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), IN_OPEN | IN_CLOSE_NOWRITE);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
+  // Another user may map it one day.
+  inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB);
 }
 
 // Somebody opened a file that we have mapped.
 void Recorder::look_for_outsiders() {
   bs_record.outsider = false;
   std::map<int, std::pair<uint32_t, uint32_t>> seen;  // opened, closed without having written
+  bool rung = false;
   alignas(inotify_event) char buffer[16384];
   for (ssize_t n; (n = ::read(bs_record.our_fds[2], buffer, sizeof buffer)) > 0;)
     for (char* at = buffer; at < buffer + n;) {
@@ -482,8 +498,11 @@ void Recorder::look_for_outsiders() {
       std::memcpy(&event, at, sizeof event);
       if (event.mask & IN_OPEN) seen[event.wd].first++;
       if (event.mask & IN_CLOSE_NOWRITE) seen[event.wd].second++;
+      rung |= (event.mask & IN_ATTRIB) != 0;
       at += sizeof event + event.len;
     }
+  if (rung)
+    for (auto& [key, object] : objects_) object->pass_on();
   for (auto [watch, counts] : seen) {
     auto it = watches_.find(watch);
     if (it == watches_.end()) continue;
@@ -520,6 +539,7 @@ void Recorder::look_at_segments() {
     it->second = {about.shm_nattch, about.shm_lpid};
     ++it;
     if (before.count == about.shm_nattch && before.last == about.shm_lpid) continue;
+    bs_record.share_request = true;  // by somebody who may not send us a signal?
     // One change, whose author is known; or several, of which only the last one is.
     const uint64_t changes =
         before.count > about.shm_nattch ? before.count - about.shm_nattch : about.shm_nattch - before.count;

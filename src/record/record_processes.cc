@@ -163,6 +163,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   notes_.clear();
   if (options_.check_deep) s.next_checksum = 0;
   published_.become_child();
+  hang_bells();
   start_checkpoints();
 }
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <linux/capability.h>
-#include <sched.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -71,20 +71,22 @@ int64_t Recorder::do_rights(const Syscall& row, uint64_t nr, const uint64_t args
   // Also without a log of its own: shared memory takes files of the folder, too.
   keep_folder();
   if (auto user = next_user(nr, args); user && *user != 0 && may_become(*user)) let_in(*user);
+  announce_change();
   const int64_t result = execute(row, nr, args);
   log_call(row, nr, args, result);
   if (is_of_thread(nr) && result >= 0) call_in_body(nr, args);
   choose_store();
+  for (auto& [key, object] : objects_)
+    if (!vfork_) object->tell_user();
   return result;
 }
 
 // The kernel keeps rights for each thread. glibc makes all threads of a program change theirs, one after the
 // other; what is left is the body of the thread that has the turn.
 void Recorder::call_in_body(uint64_t nr, const uint64_t args[6]) {
-  Body* body = bs_record.threads && !vfork_ ? turns_.current().body.get() : nullptr;
-  if (!body) return;
-  begin_call(*body, nr, args);
-  while (__atomic_load_n(&body->busy, __ATOMIC_SEQ_CST)) sched_yield();
+  const bool made = bs_record.lodger;  // by its body alone
+  Body* body = bs_record.threads && !vfork_ && !made ? turns_.current().body.get() : nullptr;
+  if (body) call_now(*body, nr, args);
 }
 
 void Recorder::keep_folder() {
@@ -113,6 +115,7 @@ void Recorder::let_in(uid_t user) {
     note_once(fmt::format(
         "user {} cannot be given the right to write the recording: its new processes run unrecorded", user));
   if (!vfork_) recording::let_use(recording_.manifest_path(origin_.process), user);
+  if (tree_.users() == 0) tree_.count_user();
 }
 
 // The store of all recordings stays closed to a user who may write just this one.
@@ -134,6 +137,28 @@ bool Recorder::can_succeed() const {
     return info->dlpi_name[0] == '/' && faccessat(AT_FDCWD, info->dlpi_name, R_OK, AT_EACCESS) != 0 ? 1 : 0;
   };
   return dl_iterate_phdr(readable, nullptr) == 0;
+}
+
+// --- who may send a signal to whom ---
+
+// Processes ask each other for pages of shared memory by signals, which the kernel refuses between users.
+// Then they ring a bell (SharedObject::call). Who needs one must know that before it is rung.
+void Recorder::announce_change() {
+  if (objects_.empty() || vfork_ || !has_capability(CAP_KILL)) return;
+  if (tree_.users() == 0) tree_.count_user();
+  for (auto& [key, object] : objects_) object->tell_change();
+}
+
+void Recorder::hang_bells() {
+  if (tree_.users() == 0) return;
+  for (auto& [key, object] : objects_) {
+    if (!object->needs_bell()) continue;
+    constexpr int64_t kPoll = 2'000'000;
+    if (open_queue())
+      inotify_add_watch(bs_record.our_fds[2], object->path().c_str(), IN_ATTRIB);
+    else if (timer_ >= 0)
+      serve_shared_at(monotonic_ns() + kPoll);  // no bell: look again and again
+  }
 }
 
 }  // namespace backstep::recorder

@@ -83,6 +83,7 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
     tree_.count_shared_file();
     watch_opens(*object, fd);
   }
+  hang_bells();
   return true;
 }
 
@@ -432,6 +433,7 @@ void Recorder::serve_shared() {
     if (object->is_open() && !object->has_view()) open_object(*object);
     stop_asked_ |= object->is_stopping();
   }
+  hang_bells();
   grant_requests(monotonic_ns());
 }
 
@@ -476,6 +478,7 @@ void Recorder::wake_up() {
   for (auto& [key, object] : objects_)
     if (object->is_open() && !object->has_view()) open_object(*object);
   if (!requests_.empty()) bs_record.share_request = true;
+  hang_bells();
 }
 
 // Before we are stopped: then nobody is there to be asked for anything.

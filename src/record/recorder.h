@@ -174,6 +174,8 @@ class Recorder final : public guest::Placer {
   void let_in(uid_t user);
   void choose_store();
   bool can_succeed() const;
+  void announce_change();
+  void hang_bells();
 
   // record_processes.cc
   struct VforkState;
@@ -248,6 +250,7 @@ class Recorder final : public guest::Placer {
   std::optional<engine::Stop> step_alone();
   bool takes_part(int pid) const;
   bool outsider_has(uint64_t dev, uint64_t inode) const;
+  bool open_queue();
   void watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
   void watch_segment(int id);

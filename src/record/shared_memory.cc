@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -25,6 +26,7 @@
 #include "base/room_for_fds.h"
 #include "record/body_hot.h"
 #include "record/life.h"
+#include "record/rights.h"
 #include "record/turns.h"
 #include "recording/shared_folder.h"
 
@@ -60,14 +62,25 @@ uint64_t with_writer(uint64_t state, uint32_t pid) {
 }
 
 // To the thread that runs the guest, which is the first: a body could do nothing about it.
-void signal_runner(uint32_t pid) {
+bool signal_runner(uint32_t pid) {
   siginfo_t info;
   std::memset(&info, 0, sizeof info);
   info.si_signo = SIGTRAP;
   info.si_code = SI_QUEUE;
   info.si_pid = bs_wakeups.pid;
   info.si_value.sival_ptr = reinterpret_cast<void*>(kShareSignal);
-  syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info);
+  return syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTRAP, &info) == 0;
+}
+
+// By a signal, or, if it is another user's, by the bell.
+void call(uint32_t pid, const std::string& control) {
+  if (signal_runner(pid) || errno != EPERM) return;
+  const recording::Place place(control);
+  utimensat(place.folder, place.name.c_str(), nullptr, 0);
+}
+
+uint32_t own_user() {
+  return has_capability(CAP_KILL) ? 0 : 1 + getuid();
 }
 
 // The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.
@@ -125,6 +138,7 @@ SharedObject::~SharedObject() {
 
 void SharedObject::sit_down() {
   const uint64_t started = life_of(me_).started;
+  const uint32_t user = own_user();
   seat_ = -1;
   for (bool of_the_dead : {false, true})
     for (int i = 0; i < SharedHeader::kSeats; i++) {
@@ -138,6 +152,7 @@ void SharedObject::sit_down() {
       __atomic_store_n(&seat.stopping, kNotStopping, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.taken_count, 0, __ATOMIC_SEQ_CST);
       __atomic_store_n(&seat.started, started, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&seat.user, user, __ATOMIC_SEQ_CST);
       seat_ = i;
       return;
     }
@@ -192,7 +207,7 @@ void SharedObject::ask(uint64_t page, uint32_t pid) {
     if (is_gone(pid)) return;
     sure_until = now + kSure;
   }
-  signal_runner(pid);
+  call(pid, path());
 }
 
 std::vector<uint64_t> SharedObject::asked() {
@@ -556,6 +571,32 @@ void SharedObject::await_stop() {
   }
 }
 
+void SharedObject::tell_change() {
+  constexpr uint32_t kAnybody = ~0u;
+  if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].user, kAnybody, __ATOMIC_SEQ_CST);
+  for (const Seat& seat : header_->seats)
+    if (const uint32_t pid = load(seat.pid); pid && pid != me_ && !is_gone(pid)) signal_runner(pid);
+}
+
+void SharedObject::tell_user() {
+  if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].user, own_user(), __ATOMIC_SEQ_CST);
+}
+
+bool SharedObject::needs_bell() const {
+  const uint32_t mine = 1 + getuid();
+  return std::any_of(std::begin(header_->seats), std::end(header_->seats), [&](const Seat& seat) {
+    const uint32_t pid = load(seat.pid), user = load(seat.user);
+    return pid && pid != me_ && user && user != mine;
+  });
+}
+
+void SharedObject::pass_on() const {
+  for (const Seat& seat : header_->seats)
+    if (const uint32_t pid = load(seat.pid);
+        pid && pid != me_ && load(seat.mail_count) && !load(seat.asleep) && !is_gone(pid))
+      signal_runner(pid);
+}
+
 void SharedObject::attach_child() {
   __atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST);
 }
@@ -619,7 +660,7 @@ void open_to_writer(const std::string& path) {
       if (pid == 0 || load(seat.viewing) || load(seat.asleep)) break;
       if (i % 100 == 0) {
         if (is_dead(pid, load(seat.started))) break;
-        signal_runner(pid);
+        call(pid, path);
       }
       usleep(20);
     }

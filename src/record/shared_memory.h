@@ -63,7 +63,8 @@ struct Seat {
   // interrupted in the middle of ask() would write over it much later.
   uint32_t taken_count;   // more than kMail: look at all pages
   uint32_t taken[kMail];  // page + 1
-  uint32_t reserved[8];
+  uint32_t user;          // whose signals it sends: 1 + its user id; 0: it may send them to everybody
+  uint32_t reserved[7];
 };
 static_assert(sizeof(Seat) == 192);
 
@@ -168,7 +169,13 @@ class SharedObject {
   unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
   uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
 
+  // Users. Who may not send us a signal changes the times of the control file instead, which we hear by
+  // inotify: that is our bell.
   std::string path() const { return folder_ + "/" + name_; }
+  void tell_change();       // to all: our rights are about to change, so you may need a bell
+  void tell_user();         // … this is what they are now
+  bool needs_bell() const;  // there are some who may not send us a signal
+  void pass_on() const;     // the bell has rung: it may be for others who have none
 
   // Around waits in the kernel. awake() says of which pages we have less than before, or were asked for.
   void fall_asleep();

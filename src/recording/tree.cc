@@ -82,6 +82,10 @@ void Tree::count_shared_file() {
   count(last_ + 1);
 }
 
+void Tree::count_user() {
+  count(last_ + 4);
+}
+
 void Tree::note_crash(uint64_t number) {
   uint64_t none = 0;
   __atomic_compare_exchange_n(last_ + 2, &none, with_check(static_cast<uint32_t>(number)), false,
@@ -94,7 +98,7 @@ bool Tree::is_intact(const Recording& recording) {
   if (!in) return true;  // a recorder that was killed at once
   std::vector<char> bytes(kSize + 1);
   in.read(bytes.data(), kSize + 1);
-  constexpr size_t kWords = 4;
+  constexpr size_t kWords = 5;
   for (size_t i = 0; i < kWords; i++)
     if (!is_counter(bytes.data() + 8 * i)) return false;
   return in.gcount() == kSize &&

@@ -28,6 +28,10 @@ class Tree {
   const uint64_t& shared_files() const { return last_[1]; }
   void count_shared_file();
 
+  // Users that were let in besides the first one (shared_folder.h).
+  uint64_t users() const { return static_cast<uint32_t>(__atomic_load_n(last_ + 4, __ATOMIC_SEQ_CST)); }
+  void count_user();
+
   // Processes that died of a signal that means a mistake (SIGSEGV and the like): how many, and the first
   // one's log; 0: none.
   void note_crash(uint64_t number);

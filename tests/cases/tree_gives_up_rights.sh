@@ -56,6 +56,9 @@ public=$(mktemp -d "${TMPDIR:-/tmp}/backstep-test.XXXXXX")
 trap 'rm -rf "$public"; cleanup' EXIT
 chmod 711 "$public"
 cp "$P/tree_rights" "$public"
+LIMIT=60 OUTPUT=same record_tree program "$public/tree_rights" 65534
+all_there program
+[ "$logs" -ge 17 ] || fail "only $logs logs"
 mkdir empty
 OUTPUT=same record_tree new-root "$public/tree_rights" chroot "$T/empty"
 all_there new-root
@@ -64,7 +67,7 @@ all_there new-root
 
 # Who can do what with it.
 chmod 711 "$T"
-for name in shell; do
+for name in shell program; do
   [ -z "$(find "$name" ! -type l -perm /007)" ] || fail "others have rights: $(find "$name" ! -type l -perm /007)"
   for file in . manifest.json tree store-keys process-1.log process-3.log files; do
     "${third[@]}" test ! -r "$name/$file" || fail "a third user can read $name/$file"
