@@ -58,6 +58,7 @@ chmod 711 "$public"
 cp "$P/tree_rights" "$public"
 LIMIT=60 OUTPUT=same record_tree program "$public/tree_rights" 65534
 all_there program
+# shellcheck disable=SC2154  # set by replay_tree
 [ "$logs" -ge 17 ] || fail "only $logs logs"
 mkdir empty
 OUTPUT=same record_tree new-root "$public/tree_rights" chroot "$T/empty"
