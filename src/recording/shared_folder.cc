@@ -73,6 +73,12 @@ bool give(int fd, uid_t user) {
   return fchown(fd, user, static_cast<gid_t>(-1)) == 0;
 }
 
+// The mask that others need who were let in. A shared file has it from the first moment: they may open it at
+// once. (If nobody was let in it is the group's right, but the group cannot enter the folder.)
+mode_t with_mask(mode_t mode) {
+  return mode | (mode & S_IRWXU) >> 3;
+}
+
 // After a file was made: what was done to its folder before this look is done to the file here; what is done
 // later is done to the file as well, as it is in the folder now.
 void adopt(const std::string& path, int fd, mode_t mode, bool shared) {
@@ -81,7 +87,7 @@ void adopt(const std::string& path, int fd, mode_t mode, bool shared) {
   if (fstatat(parent.folder, parent.name.c_str(), &folder, 0) != 0) folder = {};
   if (folder.st_mode & S_IRWXG && fgetxattr(fd, kAccess, nullptr, 0) > 0) {
     if (shared)
-      mode |= (mode & S_IRWXU) >> 3;
+      mode = with_mask(mode);
     else if (folder.st_uid != geteuid() && set_acl(fd, kAccess, acl_of({folder.st_uid}, kReadWrite)))
       return;
   }
@@ -95,7 +101,8 @@ void adopt(const std::string& path, int fd, mode_t mode, bool shared) {
 int make(const std::string& path, int flags, mode_t mode, bool shared) {
   const Place place(path);
   for (;;) {
-    int fd = openat(place.folder, place.name.c_str(), flags | O_CREAT | O_EXCL, mode);
+    int fd =
+        openat(place.folder, place.name.c_str(), flags | O_CREAT | O_EXCL, shared ? with_mask(mode) : mode);
     if (fd >= 0) {
       adopt(path, fd, mode, shared);
       return fd;
@@ -194,7 +201,7 @@ int make_shared_file(const std::string& path, int flags, mode_t mode) {
 
 bool make_shared_folder(const std::string& path) {
   const Place place(path);
-  if (mkdirat(place.folder, place.name.c_str(), 0700) != 0) return errno == EEXIST;
+  if (mkdirat(place.folder, place.name.c_str(), with_mask(0700)) != 0) return errno == EEXIST;
   if (const Fd fd(open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)); fd) adopt(path, fd.get(), 0700, true);
   return true;
 }
