@@ -74,6 +74,8 @@ std::string signal_text(const Event& event) {
 
 std::string map_text(const Event& event) {
   auto right = [&](int bit, char c) { return event.prot & bit ? c : '-'; };
+  if (event.flags & recording::kGone)
+    return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, event.text);
   std::string out =
       fmt::format("map {:#x}-{:#x} {}{}{}{}", event.addr, event.addr + event.length, right(PROT_READ, 'r'),
                   right(PROT_WRITE, 'w'), right(PROT_EXEC, 'x'), event.map_flags & MAP_SHARED ? 's' : 'p');

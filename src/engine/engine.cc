@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/room_for_memory.h"
 #include "engine/emit.h"
 #include "engine/entry.h"
 
@@ -99,6 +100,7 @@ void install_handler(int signo, uint64_t extra_flags) {
 
 Engine::Engine(const EngineOptions& options, std::function<std::optional<FetchRange>(Address)> fetch)
     : fetch_(std::move(fetch)) {
+  make_room_for_memory();
   Machine machine = this_machine();
   if (!(machine.xcr0 & 2))
     throw Error("this CPU or kernel has no XSAVE; Backstep needs it (any x86-64 machine since 2011 has it)");

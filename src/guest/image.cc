@@ -37,7 +37,7 @@
 namespace backstep::guest {
 namespace {
 
-constexpr uint64_t kStackMin = 256 << 10, kStackMax = 1000ull << 20;
+constexpr uint64_t kStackMin = 256 << 10;
 constexpr size_t kScriptBytes = 256;     // BINPRM_BUF_SIZE: what the kernel reads of a script
 constexpr int kScriptDepth = 5;          // scripts in a row before the kernel says ELOOP
 constexpr uint64_t kSignalStack = 2048;  // AT_MINSIGSTKSZ: our frame with AVX takes less (signal_frame.cc)
@@ -293,10 +293,18 @@ StartState load_program(const StartOptions& options, Placer& placer) {
   start.lost_privilege = would_gain_privilege(program.file);
 
   start.stack_end = layout::kStackEnd;
-  start.stack_start = start.stack_end - page_up(std::clamp(options.stack_size, kStackMin, kStackMax));
+  start.stack_start = start.stack_end - page_down(std::clamp(options.stack_size, kStackMin, kStackMax));
   int stack_prot = PROT_READ | PROT_WRITE | (program.executable_stack ? PROT_EXEC : 0);
-  placer.map(anonymous(start.stack_start, start.stack_end, stack_prot, "[stack]"), -1);
+  placer.map(anonymous(start.stack_start, start.stack_end, stack_prot, kStackName), -1);
   placer.memory().brk_start = placer.memory().brk = layout::kBrkStart;
+
+  // Linux' start_data and end_data.
+  uint64_t data_start = 0, data_end = 0;
+  for (const Elf64_Phdr& ph : program.segments) {
+    data_start = std::max(data_start, ph.p_vaddr);
+    data_end = std::max(data_end, ph.p_vaddr + ph.p_filesz);
+  }
+  start.initialized_data = data_end - std::min(data_start, data_end);
 
   uint64_t bias = place_image(program, placer);
   uint64_t base = interpreter ? place_image(*interpreter, placer) : 0;

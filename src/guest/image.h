@@ -25,6 +25,9 @@ class Placer {
   virtual MemoryMap& memory() = 0;
 };
 
+// The initial stack gets no larger, whatever RLIMIT_STACK says.
+inline constexpr uint64_t kStackMax = 1000ull << 20;
+
 struct StartState {
   uint64_t rip = 0, rsp = 0;
   std::string exe;                // absolute path of the ELF file that was loaded: /proc/self/exe
@@ -32,7 +35,8 @@ struct StartState {
   std::vector<std::string> argv;  // as the program sees it (scripts: interpreter first)
   std::vector<uint64_t> auxv;     // pairs, ending in AT_NULL
   uint64_t stack_start = 0, stack_end = 0;
-  bool lost_privilege = false;  // setuid/setgid bits or file capabilities that do not take effect under us
+  uint64_t initialized_data = 0;  // bytes of the last segment that come from the file
+  bool lost_privilege = false;    // setuid/setgid bits or file capabilities that do not take effect under us
 };
 
 struct StartOptions {

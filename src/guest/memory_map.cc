@@ -53,6 +53,22 @@ constexpr uint64_t page_down(uint64_t addr) {
 
 }  // namespace
 
+bool is_data(int prot, int flags) {
+  return (prot & PROT_WRITE) && (flags & MAP_TYPE) == MAP_PRIVATE;
+}
+
+void MemoryMap::count(const Region& r) {
+  if (r.name == kStackName) return;
+  size_ += r.end - r.start;
+  if (is_data(r.prot, r.flags)) data_size_ += r.end - r.start;
+}
+
+void MemoryMap::uncount(const Region& r) {
+  if (r.name == kStackName) return;
+  size_ -= r.end - r.start;
+  if (is_data(r.prot, r.flags)) data_size_ -= r.end - r.start;
+}
+
 MemoryMap::Regions::const_iterator MemoryMap::at_or_after(uint64_t addr) const {
   auto it = regions_.upper_bound(addr);
   if (it != regions_.begin()) {
@@ -97,6 +113,7 @@ void MemoryMap::add(Region r) {
   cut(r.start, r.end);
   if (r.prot & PROT_WRITE) r.content = {};
   uint64_t start = r.start, end = r.end;
+  count(r);
   regions_.emplace(start, std::move(r));
   merge(start, end);
 }
@@ -111,7 +128,9 @@ void MemoryMap::remove(uint64_t start, uint64_t end) {
 void MemoryMap::cut(uint64_t start, uint64_t end) {
   split(start);
   split(end);
-  regions_.erase(regions_.lower_bound(start), regions_.lower_bound(end));
+  const auto first = regions_.lower_bound(start), last = regions_.lower_bound(end);
+  for (auto it = first; it != last; ++it) uncount(it->second);
+  regions_.erase(first, last);
 }
 
 bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
@@ -122,7 +141,9 @@ bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
   split(start);
   split(end);
   for (auto it = regions_.lower_bound(start); it != regions_.end() && it->first < end; ++it) {
+    uncount(it->second);
     it->second.prot = prot;
+    count(it->second);
     if (prot & PROT_WRITE) it->second.content = {};
   }
   merge(start, end);
@@ -158,6 +179,13 @@ bool MemoryMap::is_mapped(uint64_t start, uint64_t end) const {
     start = it->second.end;
   }
   return true;
+}
+
+uint64_t MemoryMap::mapped_bytes(uint64_t start, uint64_t end) const {
+  uint64_t bytes = 0;
+  for (auto it = at_or_after(start); it != regions_.end() && it->first < end; ++it)
+    bytes += std::min(end, it->second.end) - std::max(start, it->first);
+  return bytes;
 }
 
 std::optional<uint64_t> MemoryMap::lowest_gap(uint64_t size, uint64_t low, uint64_t high) const {

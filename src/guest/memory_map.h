@@ -24,6 +24,11 @@ struct Region {
   Content content{};  // of the file, as long as it has never been writable here: then memory shows just that
 };
 
+// The initial stack.
+inline constexpr char kStackName[] = "[stack]";
+// Private and writable: what RLIMIT_DATA is about.
+bool is_data(int prot, int flags);
+
 enum class Zone { Images, Data };  // layout.h
 
 // Guest mappings lie below this; the host's program, libraries and stacks are above.
@@ -75,6 +80,13 @@ class MemoryMap {
   // Grows with every change, for those who keep something that follows from the map.
   uint64_t version() const { return version_; }
 
+  // What limits count, in bytes: RLIMIT_AS all of it, RLIMIT_DATA what is private and writable. Without the
+  // initial stack, which is mapped as large as it may ever get and natively grows.
+  uint64_t size() const { return size_; }
+  uint64_t data_size() const { return data_size_; }
+  // How much of a range is mapped.
+  uint64_t mapped_bytes(uint64_t start, uint64_t end) const;
+
   void set_listener(MapListener* listener) { listener_ = listener; }
 
   uint64_t brk_start = 0, brk = 0;  // brk is the exact value, its pages are a "[heap]" region
@@ -88,7 +100,11 @@ class MemoryMap {
   std::optional<uint64_t> lowest_gap(uint64_t size, uint64_t low, uint64_t high) const;
   std::optional<uint64_t> highest_gap(uint64_t size, uint64_t low, uint64_t high) const;
 
+  void count(const Region& r);
+  void uncount(const Region& r);
+
   Regions regions_;  // by start; never overlapping, never empty
+  uint64_t size_ = 0, data_size_ = 0;
   uint64_t version_ = 0;
   MapListener* listener_ = nullptr;
 };

@@ -28,6 +28,10 @@ uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
 
+uint64_t page_down(uint64_t n) {
+  return n & ~(kPage - 1);
+}
+
 int real_prot(int prot) {
   int p = prot & (PROT_READ | PROT_WRITE);
   return prot & PROT_EXEC ? p | PROT_READ : p;
@@ -281,17 +285,58 @@ long Process::unmap_guest_parts(uint64_t start, uint64_t end) {
   return 0;
 }
 
+// may_expand_vm() of the kernel. Where the initial stack ends is only asked for near the limit.
+bool Process::room_for(uint64_t bytes, bool data) const {
+  const uint64_t space = page_down(limits.space.soft), most_data = page_down(limits.data.soft);
+  if (limits.space.soft != Limit::kNone) {
+    const uint64_t all = map.size() + bytes;
+    if (all > space) return false;
+    if (all + (layout::kStackEnd - stack_start()) > space && all + stack_size() > space) return false;
+  }
+  if (!data || limits.data.soft == Limit::kNone || map.data_size() + bytes <= most_data) return true;
+  // A limit of 0 means the hard one: the kernel does this for Valgrind.
+  return limits.data.soft == 0 && map.data_size() + bytes <= page_down(limits.data.hard);
+}
+
+bool Process::room_for_mapping(uint64_t start, uint64_t end, bool data) const {
+  return room_for(end - start, data) || room_for(end - start - map.mapped_bytes(start, end), data);
+}
+
+uint64_t Process::stack_start() const {
+  uint64_t start = layout::kStackEnd;
+  for (const Region* r = map.find(start - 1); r && r->name == kStackName; r = map.find(start - 1))
+    start = r->start;
+  return start;
+}
+
+uint64_t Process::stack_size() const {
+  constexpr uint64_t kAtOnce = 1 << 12;  // pages
+  const uint64_t start = stack_start(), whole = layout::kStackEnd - start;
+  unsigned char in_core[kAtOnce];
+  for (uint64_t at = start; at < layout::kStackEnd; at += kAtOnce * kPage) {
+    const uint64_t size = std::min(layout::kStackEnd - at, kAtOnce * kPage);
+    if (mincore(reinterpret_cast<void*>(at), size, in_core) != 0) continue;
+    const auto* first = std::find_if(in_core, in_core + size / kPage, [](auto b) { return b & 1; });
+    if (first == in_core + size / kPage) continue;
+    const uint64_t touched = layout::kStackEnd - (at + static_cast<uint64_t>(first - in_core) * kPage);
+    return std::max(touched, std::min(first_stack, whole));
+  }
+  return std::min(first_stack, whole);
+}
+
 long Process::map_region(const Region& r, int fd, int extra_flags) {
   if (long err = unmap_guest_parts(r.start, r.end)) return err;
   int flags = (r.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | extra_flags;
   if (fd < 0) flags |= MAP_ANONYMOUS;
-  if (r.name == "[stack]") flags |= MAP_NORESERVE;  // as large as the limit allows, used as it is touched
+  if (r.name == kStackName) flags |= MAP_NORESERVE;  // as large as the limit allows, used as it is touched
   long got = raw(SYS_mmap, r.start, r.end - r.start, real_prot(r.prot), flags, fd, r.offset);
   if (hot::is_error(got)) return got == -EEXIST ? -ENOMEM : got;
   if (static_cast<uint64_t>(got) != r.start) {  // a kernel before 4.17 takes the address as a hint
     raw(SYS_munmap, got, r.end - r.start);
     return -ENOMEM;
   }
+  // What is touched of the stack says how large it is (stack_size): nothing must be touched along with it.
+  if (r.name == kStackName) raw(SYS_madvise, r.start, r.end - r.start, MADV_NOHUGEPAGE);
   map.add(r);
   return 0;
 }
@@ -309,11 +354,20 @@ long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot) {
   uint64_t end = addr + page_up(length);
   if (prot & kGrowsDown) {
     const Region* r = map.find(addr);
-    if (!r || r->name != "[stack]") return -EINVAL;
+    if (!r || r->name != kStackName) return -EINVAL;
     addr = r->start;
   }
   prot &= 7;
   if (!map.is_mapped(addr, end)) return -ENOMEM;
+  // Memory that becomes data. (If not even the address space would allow as much again, the kernel does not
+  // mind.)
+  const bool counts = (prot & PROT_WRITE) && limits.data.soft != Limit::kNone;
+  for (const Region* r = map.next(addr); counts && r && r->start < end; r = map.next(r->end)) {
+    const uint64_t part = std::min(end, r->end) - std::max(addr, r->start);
+    if (r->name != kStackName && !room_for(part, is_data(static_cast<int>(prot), r->flags)) &&
+        room_for(part, is_data(r->prot, r->flags)))
+      return -ENOMEM;
+  }
   engine_.forget(addr, end);
   prepare_write(addr, end);
   long err = raw(SYS_mprotect, addr, end - addr, real_prot(static_cast<int>(prot)));
@@ -325,7 +379,10 @@ long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot) {
 long Process::sys_brk(uint64_t addr) {
   if (addr < map.brk_start || addr > layout::kBrkEnd) return static_cast<long>(map.brk);
   uint64_t old_end = page_up(map.brk), new_end = page_up(addr);
+  if (limits.data.soft != Limit::kNone && addr - map.brk_start + initialized_data > limits.data.soft)
+    return static_cast<long>(map.brk);
   if (new_end > old_end) {
+    if (!room_for(new_end - old_end, true)) return static_cast<long>(map.brk);
     Region r{old_end, new_end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 0, "[heap]", 0, 0};
     if (!map.is_free(old_end, new_end) || map_region(r, -1) != 0) return static_cast<long>(map.brk);
   } else if (new_end < old_end) {
@@ -368,6 +425,11 @@ long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced)
   if (old_addr + old_size > r.end) {
     if (!map.is_mapped(old_addr, old_addr + old_size)) return -EFAULT;
     return -EFAULT;  // spans mappings, as the kernel says
+  }
+  if (new_size > old_size) {
+    const uint64_t growth = new_size - old_size;
+    const uint64_t replaced = flags & MREMAP_FIXED ? map.mapped_bytes(args[4], args[4] + new_size) : 0;
+    if (!room_for(growth - std::min(growth, replaced), is_data(r.prot, r.flags))) return -ENOMEM;
   }
   uint64_t to;
   if (flags & MREMAP_FIXED) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "guest/limits.h"
 #include "guest/memory_map.h"
 #include "guest/signal_frame.h"
 #include "guest/thread.h"
@@ -29,6 +30,10 @@ class Process {
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
   uint64_t xcr0 = 7;  // vector state shown to the guest
+  Limits limits;
+  uint64_t initialized_data = 0;                      // of the program's image: counts with brk's memory
+  uint64_t first_stack = kFirstStack;                 // what the stack has at the start, used or not
+  static constexpr uint64_t kFirstStack = 132 << 10;  // of a program with few arguments
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }
@@ -71,6 +76,12 @@ class Process {
   // The protection that the kernel is told where the guest asked for `prot`.
   static int real_protection(int prot);
 
+  // Do the limits allow a new mapping there, in place of what is there now? As the kernel counts.
+  bool room_for_mapping(uint64_t start, uint64_t end, bool data) const;
+  // Natively the initial stack grows as it is touched: how large it would be now; where it may grow to.
+  uint64_t stack_size() const;
+  uint64_t stack_start() const;
+
   // Maps `r` really, replacing guest mappings there; never anything of the host's. `fd` < 0: anonymous.
   // 0 or -errno.
   long map_region(const Region& r, int fd, int extra_flags = 0);
@@ -108,6 +119,7 @@ class Process {
   uint32_t memory_checksum() const;
 
  private:
+  bool room_for(uint64_t bytes, bool data) const;
   long unmap_guest_parts(uint64_t start, uint64_t end);
   void watch_aliases(const Region& code, uint64_t page);
   void drop_alias(uint64_t page);

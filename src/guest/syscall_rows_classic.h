@@ -152,7 +152,7 @@ inline constexpr Row kClassicRows[] = {
     plain(SYS_lchown, "lchown", {path("path"), num("uid"), num("gid")}),
     plain(SYS_umask, "umask", {mode("mask")}),
     plain(SYS_gettimeofday, "gettimeofday", {out("tv", 16, Shape::Timeval), out("tz", 8, Shape::Timezone)}),
-    plain(SYS_getrlimit, "getrlimit", {one("resource", Names::Rlimit), out("rlim", 16, Shape::Rlimit)}),
+    special(SYS_getrlimit, "getrlimit", {one("resource", Names::Rlimit), out("rlim", 16, Shape::Rlimit)}),
     plain(SYS_getrusage, "getrusage", {one("who", Names::RusageWho), out("usage", 144, Shape::Rusage)}),
     plain(SYS_sysinfo, "sysinfo", {out("info", 112, Shape::Sysinfo)}),
     plain(SYS_times, "times", {out("buf", 32, Shape::Tms)}),

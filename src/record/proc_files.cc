@@ -37,13 +37,11 @@ struct Sizes {  // bytes
 };
 Sizes sizes(const Shown& process) {
   Sizes s;
+  s.stack = process.stack;
+  s.all = process.map->size() + s.stack;
+  s.data = process.map->data_size();
   process.map->for_each([&](const Region& r) {
-    const uint64_t n = r.end - r.start;
-    const bool stack = r.name == "[stack]";
-    s.all += stack ? std::min<uint64_t>(n, 132 << 10) : n;  // natively it grows as it is used
-    if (stack) s.stack = std::min<uint64_t>(n, 132 << 10);
-    if (r.prot & PROT_EXEC) (r.name == process.exe ? s.code : s.libraries) += n;
-    if (!stack && (r.prot & PROT_WRITE) && !(r.flags & MAP_SHARED)) s.data += n;
+    if (r.prot & PROT_EXEC) (r.name == process.exe ? s.code : s.libraries) += r.end - r.start;
   });
   return s;
 }
@@ -127,6 +125,23 @@ std::string statm(const ProcFile& file, const Shown& process) {
   resident = std::min(resident, size.all / kPage);
   return fmt::format("{} {} {} {} 0 {} 0\n", size.all / kPage, resident, std::min(shared, resident),
                      size.code / kPage, (size.data + size.stack) / kPage);
+}
+
+// The limits that we keep ourselves: the kernel's are raised.
+std::string limits(const ProcFile& file, const Shown& process) {
+  auto value = [](uint64_t n) { return n == Limit::kNone ? "unlimited" : std::to_string(n); };
+  std::istringstream lines(kernel_text(file, process));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    for (auto [name, limit] :
+         {std::pair{"Max address space", process.limits.space},
+          std::pair{"Max data size", process.limits.data}, std::pair{"Max stack size", process.limits.stack}})
+      if (line.starts_with(name))
+        line =
+            fmt::format("{:<25} {:<20} {:<20} {:<10}", name, value(limit.soft), value(limit.hard), "bytes");
+    text += line + "\n";
+  }
+  return text;
 }
 
 // One mapping of the guest's in smaps. The kernel's mappings are others: it joins code and constants, which
@@ -265,7 +280,7 @@ std::optional<ProcFile> parse_proc_path(const std::string& path, int self) {
 }
 
 bool is_text(const ProcFile& file) {
-  constexpr std::string_view kNames[] = {"auxv",  "cmdline", "environ", "maps",
+  constexpr std::string_view kNames[] = {"auxv",  "cmdline", "environ", "limits", "maps",
                                          "smaps", "stat",    "statm",   "status"};
   return std::find(std::begin(kNames), std::end(kNames), file.name) != std::end(kNames);
 }
@@ -298,6 +313,8 @@ Shown shown_of(const Process& process) {
   const SignalSets signals = signal_sets(process);
   shown.ignored = signals.ignored;
   shown.caught = signals.caught;
+  shown.limits = process.limits;
+  shown.stack = process.stack_size();
   for (const auto& [name, thread] : process.threads()) {
     const bool current = thread.get() == &process.current();
     shown.threads.push_back(
@@ -314,6 +331,7 @@ std::optional<std::string> proc_file(const ProcFile& file, const Shown& process)
   if (file.name == "status") return status(file, process);
   if (file.name == "stat") return stat(file, process);
   if (file.name == "statm") return statm(file, process);
+  if (file.name == "limits") return limits(file, process);
   return std::nullopt;
 }
 

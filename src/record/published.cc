@@ -36,7 +36,7 @@ using guest::Region;
 
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kSlots = 1024;
 constexpr uint64_t kTable = kSlots * sizeof(PublishedSlot);
@@ -317,6 +317,10 @@ void Published::our_fds(const int (&fds)[kOurFds]) {
   for (unsigned i = 0; i < kOurFds; i++) store(head_->our_fds[i], static_cast<int32_t>(fds[i]));
 }
 
+void Published::limits(const guest::Limits& limits) {
+  if (head_) head_->limits = limits;
+}
+
 void Published::vforked(size_t depth, int pid) {
   if (head_ && depth < PublishedHead::kVforks) store(head_->vforked[depth], static_cast<uint32_t>(pid));
 }
@@ -485,6 +489,7 @@ Shown shown_from(const Reading& from, int pid) {
   shown.map = shown.copy.get();
   shown.ignored = from.head.ignored;
   shown.caught = from.head.caught;
+  shown.limits = from.head.limits;
   shown.program = from.head.program;
   for (int fd : from.head.our_fds)
     if (fd >= 0) shown.our_fds.push_back(fd);

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "guest/memory_map.h"
+#include "guest/process.h"
 #include "record/record_hot.h"
 #include "recording/library.h"
 
@@ -38,7 +38,9 @@ struct Shown {
   const guest::MemoryMap* map = nullptr;
   std::shared_ptr<guest::MemoryMap> copy;  // of another process's map: then `map` points there
   uint64_t ignored = 0, caught = 0;        // signals
-  std::vector<Thread> threads;             // the first first, if it is still there
+  guest::Limits limits;
+  uint64_t stack = guest::Process::kFirstStack;  // bytes; it grows as it is used, in the kernel's books
+  std::vector<Thread> threads;                   // the first first, if it is still there
   std::string exe;
   std::vector<uint64_t> auxv;
   uint64_t program = 0;             // the log whose manifest has its arguments and environment …
@@ -62,6 +64,7 @@ struct PublishedHead {
   uint64_t where;     // upper half: page where the records are; lower half: bytes of them
   uint64_t program;   // the log whose manifest has its arguments and environment
   uint64_t ignored, caught;
+  guest::Limits limits;
   int32_t our_fds[kOurFds];
   uint32_t vforked[kVforks];  // children that run in its memory (vfork), by depth
 };
@@ -87,6 +90,7 @@ class Published final : public guest::MapListener {
   void program(uint64_t number);
   void signals(uint64_t ignored, uint64_t caught);
   void our_fds(const int (&fds)[kOurFds]);
+  void limits(const guest::Limits& limits);
   void vforked(size_t depth, int pid);  // 0: none
   void thread(const Shown::Thread& thread);
   void thread_ended(int tid);

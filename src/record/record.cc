@@ -10,6 +10,7 @@
 namespace backstep {
 
 int record(const RecordOptions& options) {
+  const guest::Limits limits = recorder::inherited_limits();
   recording::Library library = recording::Library::standard();
   std::string program = std::filesystem::path(options.command.at(0)).filename().string();
   // The program may change its folder; its children must find the recording all the same.
@@ -19,7 +20,7 @@ int record(const RecordOptions& options) {
   recorder::Recorder* recorder = nullptr;
   RoomForFds room;
   try {
-    recorder = new recorder::Recorder(options, library, recording);
+    recorder = new recorder::Recorder(options, limits, library, recording);
     recorder->load();
   } catch (...) {
     delete recorder;

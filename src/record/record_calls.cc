@@ -6,7 +6,6 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -276,6 +275,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_prctl:
       return do_prctl(row, args);
     case SYS_prlimit64:
+    case SYS_getrlimit:
     case SYS_setrlimit:
       return do_rlimit(row, nr, args);
     case SYS_ptrace:
@@ -330,10 +330,10 @@ std::string Recorder::keep(int fd) {
   return key;
 }
 
-void Recorder::log_map(const Region& r, const std::string& key) {
+void Recorder::log_map(const Region& r, const std::string& key, uint8_t event_flags) {
   if (!log_.reserve(256 + r.name.size() + key.size())) return;
   recording::Appender& log = log_.appender();
-  uint8_t* at = log.begin(EventKind::Map, 0, 0);
+  uint8_t* at = log.begin(EventKind::Map, event_flags, 0);
   for (uint64_t v :
        {r.start, r.end - r.start, static_cast<uint64_t>(r.prot), static_cast<uint64_t>(r.flags), r.offset})
     at = recording::put_varint(at, v);
@@ -406,6 +406,8 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (!place) return logged(-ENOMEM);
     at = *place;
   }
+  if (!process_.room_for_mapping(at, at + size, is_data(prot, static_cast<int>(type))))
+    return logged(-ENOMEM);
   // What
   Region r{at,
            at + size,
@@ -612,28 +614,6 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
       break;
   }
   log_call(row, SYS_prctl, args, result);
-  return result;
-}
-
-// A limit on address space would hit our own tables: it is accepted and not enforced.
-int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
-  bool sets = nr == SYS_setrlimit || args[2] != 0;
-  uint64_t which = nr == SYS_setrlimit ? args[0] : args[1];
-  int64_t result;
-  if (sets && (which == RLIMIT_AS || which == RLIMIT_DATA)) {
-    note_once("a limit on the address space (RLIMIT_AS, RLIMIT_DATA) was accepted but is not enforced");
-    uint64_t copy[6];
-    std::copy(args, args + 6, copy);
-    if (nr == SYS_prlimit64) {
-      copy[2] = 0;
-      result = args[3] ? hot::syscall(nr, copy) : 0;
-    } else {
-      result = 0;
-    }
-  } else {
-    result = execute(row, nr, args);
-  }
-  log_call(row, nr, args, result);
   return result;
 }
 

@@ -16,7 +16,6 @@
 #include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
+#include "base/room_for_memory.h"
 #include "guest/buffers.h"
 #include "record/descriptors.h"
 #include "record/recorder.h"
@@ -176,6 +176,7 @@ struct Recorder::VforkState {
   siginfo_t pending[kPendingSignals];
   unsigned pending_count;
   uint64_t fatal_mask;
+  Limits limits;
   bool threads;
   std::vector<siginfo_t> signals;
   Thread* parent;
@@ -220,6 +221,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   std::copy(s.pending, s.pending + s.pending_count, before->pending);
   before->pending_count = s.pending_count;
   before->fatal_mask = s.fatal_mask;
+  before->limits = process_.limits;
   before->threads = s.threads;
   before->parent = &process_.current();
   before->stderr_fd = stderr_;
@@ -259,6 +261,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   std::copy(before->pending, before->pending + before->pending_count, s.pending);
   s.pending_count = before->pending_count;
   s.fatal_mask = before->fatal_mask;
+  process_.limits = before->limits;
   s.threads = before->threads;
   store_ = *before->store;
   if (folder != folder_fd()) {  // the child has opened it; in a table of its own?
@@ -350,9 +353,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   wanted.path = *path;
   wanted.argv = next.options.command;
   wanted.env = next.env;
-  rlimit limit{};
-  getrlimit(RLIMIT_STACK, &limit);
-  wanted.stack_size = limit.rlim_cur;
+  wanted.stack_size = process_.limits.stack.soft;
   bool no_room = false;  // for descriptors of ours; the kernel needs none
   try {
     check_program(wanted);
@@ -376,6 +377,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (int signo = 1; signo <= kSignals; signo++)
       if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
     next.blocked = process_.signals.mask;
+    next.limits = process_.limits;
     next.filters = save_filters(process_.current().filters);
     next.stderr_fd = stderr_;
     next.folder_fd = folder_fd();
@@ -440,11 +442,15 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
   if (traced) ptrace(PTRACE_TRACEME, 0, 0, 0);
-  if (!follow) hand_to_kernel(process_.current().filters);
+  if (!follow) {
+    hand_to_kernel(process_.limits);
+    hand_to_kernel(process_.current().filters);
+  }
   const long result =
       hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
                     reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
+  if (!follow) try_to_make_room_for_memory();
   if (vfork_) {
     published_.vforked(vfork_depth_ - 1, getpid());
   } else if (follow) {
@@ -488,6 +494,7 @@ void run_unrecorded(Succession& s, const std::string& why) {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &s.blocked, nullptr, 8);
   unpublish(recording_of(s).base());
   auto argv = pointers(s.options.command), envp = pointers(s.env);
+  hand_to_kernel(s.limits);
   hand_to_kernel(load_filters(s.filters));
   ::execve(s.path.c_str(), argv.data(), envp.data());
   _exit(126);

@@ -131,6 +131,7 @@ void Recorder::go_native() {
   std::memset(&info, 0, sizeof info);
   if (!process_.push_frame(never, SIGTRAP, info)) die(SIGSEGV, ctx.rip);
   ptrace(PTRACE_TRACEME, 0, 0, 0);
+  hand_to_kernel(process_.limits);
   hand_to_kernel(me.filters);
   return_from_frame(ctx.gpr[RSP] + 8, ctx.fs_base, ctx.gs_base);
 }

@@ -124,12 +124,13 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
     at &= ~(kPage - 1);
     if (layout::overlaps_engine(at, at + size)) return logged(-EINVAL);
     if (!process_.map.is_free(at, at + size) && !(flags & SHM_REMAP)) return logged(-EINVAL);
-    process_.sys_munmap(at, size);
   } else {
     auto place = process_.map.find_free(size, 0, Zone::Data);
     if (!place) return logged(-ENOMEM);
     at = *place;
   }
+  if (!process_.room_for_mapping(at, at + size, false)) return logged(-ENOMEM);
+  if (args[1]) process_.sys_munmap(at, size);
   void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
   if (got != reinterpret_cast<void*>(at)) return logged(-errno);
   Region r{at,

@@ -39,8 +39,13 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kWriteFault = 2;     // in the error code of a page fault
-constexpr uint64_t kDeepInterval = 64;  // events between two memory checksums of --check=deep
+constexpr uint64_t kWriteFault = 2;            // in the error code of a page fault
+constexpr uint64_t kStackAtStart = 128 << 10;  // what the kernel adds to the arguments
+constexpr uint64_t kDeepInterval = 64;         // events between two memory checksums of --check=deep
+
+uint64_t page_up(uint64_t n) {
+  return (n + layout::kPage - 1) & ~(layout::kPage - 1);
+}
 
 std::string human_size(uint64_t bytes) {
   if (bytes < 10 << 10) return fmt::format("{} bytes", bytes);
@@ -50,7 +55,7 @@ std::string human_size(uint64_t bytes) {
 
 }  // namespace
 
-Recorder::Recorder(const RecordOptions& options, const recording::Library& library,
+Recorder::Recorder(const RecordOptions& options, const Limits& limits, const recording::Library& library,
                    recording::Recording recording)
     : options_(options),
       library_(library),
@@ -63,6 +68,7 @@ Recorder::Recorder(const RecordOptions& options, const recording::Library& libra
       log_(recording_.log_path(), origin_),
       published_(recording_.base(), [this] { tell_all(); }),
       chaos_(options.chaos) {
+  process_.limits = limits;
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
@@ -92,6 +98,7 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
       before_(std::make_unique<Succession>(before)),
       chaos_(before.options.chaos) {
   manifest_.env = before.env;
+  process_.limits = before.limits;
   prepare(parse_cpu_level(options_.cpu).value());
   if (before.folder_fd >= 0) {
     use_folder(before.folder_fd);
@@ -141,9 +148,7 @@ void Recorder::load() {
   } else {
     for (char** e = environ; *e; e++) start.env.emplace_back(*e);
   }
-  rlimit limit{};
-  getrlimit(RLIMIT_STACK, &limit);
-  start.stack_size = limit.rlim_cur;
+  start.stack_size = process_.limits.stack.soft;
   start.hwcap = getauxval(AT_HWCAP);
   start.hwcap2 = engine::this_machine().fsgsbase ? 2 : 0;
   if (getrandom(start.random, sizeof start.random, 0) != sizeof start.random)
@@ -151,6 +156,9 @@ void Recorder::load() {
   start_ = load_program(start, *this);
   if (before_ && before_->program_fd >= 0) ::close(before_->program_fd);
   manifest_.exe = start_.exe;
+  process_.initialized_data = start_.initialized_data;
+  const uint64_t arguments = page_up(start_.stack_end - start_.rsp);
+  process_.first_stack = std::max(arguments, std::min(arguments + kStackAtStart, process_.limits.stack.soft));
   inherit_signals();
   const std::string name =
       before_ ? before_->name : std::filesystem::path(options_.command[0]).filename().string();
@@ -179,6 +187,8 @@ void Recorder::load() {
   at = recording::put_varint(at, static_cast<uint64_t>(process_.current().tid));
   log.commit(at);
   tell_start();
+  watch_stack_ = process_.limits.space.soft != Limit::kNone;
+  fit_stack();
   published_.set_state(PublishedHead::Ready);
   if (start_.lost_privilege) {
     const std::string note =
@@ -189,6 +199,9 @@ void Recorder::load() {
 }
 
 void Recorder::map(const Region& region, int fd) {
+  if (region.name != kStackName &&
+      !process_.room_for_mapping(region.start, region.end, is_data(region.prot, region.flags)))
+    throw LoadError("the limits on memory (ulimit -v, ulimit -d) leave no room for the program", ENOMEM);
   std::string key = fd >= 0 ? keep(fd) : "";
   Fd copy(key.empty() ? -1 : store_.open(key));
   Region r = region;
@@ -353,6 +366,7 @@ void Recorder::on_syscall() {
       case How::Special:
       default:
         result = special(row, nr, args);
+        if (watch_stack_ && stack_fits_ != process_.map.version() && !vfork_) fit_stack();
         break;
     }
     if (nr != SYS_rt_sigreturn) ctx.gpr[RAX] = static_cast<uint64_t>(result);
@@ -564,6 +578,10 @@ void Recorder::tell_fds() {
   published_.our_fds(bs_record.our_fds);
 }
 
+void Recorder::tell_limits() {
+  if (!vfork_) published_.limits(process_.limits);
+}
+
 void Recorder::tell_start() {
   published_.program(program_);
   published_.exe(start_.exe);
@@ -571,6 +589,7 @@ void Recorder::tell_start() {
   // The first process has another command line for the kernel, and not all may read its manifest.
   if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));
   tell_fds();
+  tell_limits();
   tell_signals();
   tell_threads();
 }

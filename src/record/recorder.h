@@ -27,11 +27,17 @@ namespace backstep::recorder {
 
 struct Succession;
 
+// The limits on memory that this process was started with; before anything raises them.
+guest::Limits inherited_limits();
+// For programs that go on without us.
+void hand_to_kernel(const guest::Limits& limits);
+
 isa::Insn next_instruction();  // the one at rip, as far as it can be read
 
 class Recorder final : public guest::Placer {
  public:
-  Recorder(const RecordOptions& options, const recording::Library& library, recording::Recording recording);
+  Recorder(const RecordOptions& options, const guest::Limits& limits, const recording::Library& library,
+           recording::Recording recording);
   // The program that this process was before called execve.
   Recorder(const Succession& before, const recording::Library& library, recording::Recording recording);
 
@@ -77,6 +83,7 @@ class Recorder final : public guest::Placer {
   void tell_thread(const guest::Thread& thread);
   void tell_threads();
   void tell_fds();
+  void tell_limits();
   void inherit_signals();
   void set_real_action(int signo);
   void set_real_mask();
@@ -272,7 +279,6 @@ class Recorder final : public guest::Placer {
   int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
   int64_t do_mmap(const uint64_t args[6]);
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
-  int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
   // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
   struct ChangedFile {
@@ -285,8 +291,13 @@ class Recorder final : public guest::Placer {
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
   void log_discarded(uint64_t start, uint64_t end);
-  void log_map(const guest::Region& region, const std::string& key);
+  void log_map(const guest::Region& region, const std::string& key, uint8_t event_flags = 0);
   std::string keep(int fd);  // file contents into the store; the key
+
+  // record_limits.cc
+  int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  int64_t set_limit(uint64_t resource, guest::Limit& kept, uint64_t address);
+  void fit_stack();  // makes the initial stack as large as the limits allow
 
   // record_files.cc
   std::string whole_path(uint64_t dirfd, const std::string& path) const;
@@ -333,7 +344,9 @@ class Recorder final : public guest::Placer {
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
   std::pair<uint64_t, uint64_t> root_;  // "/" when the folder was kept open
-  bool traced_ = false;                 // PTRACE_TRACEME was answered with success
+  bool watch_stack_ = false;     // limits are such that changes of the map may leave less room for the stack
+  uint64_t stack_fits_ = ~0ull;  // version of the map that it was made to fit
+  bool traced_ = false;          // PTRACE_TRACEME was answered with success
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want

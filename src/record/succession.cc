@@ -48,6 +48,10 @@ void walk(Succession& s, Text text, Number number, List list) {
   list(s.env);
   number(s.ignored);
   number(s.blocked);
+  for (guest::Limit* limit : {&s.limits.space, &s.limits.data, &s.limits.stack}) {
+    number(limit->soft);
+    number(limit->hard);
+  }
   list(s.filters);
   number(s.stderr_fd);
   number(s.folder_fd);

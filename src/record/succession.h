@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "guest/limits.h"
 #include "record/record.h"
 #include "recording/library.h"
 #include "recording/log_writer.h"
@@ -20,13 +21,14 @@ struct Succession {
   RecordOptions options;  // command: the new argv
   std::string library, recording;
   recording::Origin origin;
-  bool leader = false;                 // the process that `backstep record` was started for
-  int64_t started_ns = 0;              // CLOCK_MONOTONIC
-  std::string path;                    // the program's file
-  int program_fd = -1;                 // … if a descriptor was all there was of it: close it
-  std::string name;                    // of the process, as the kernel names it
-  std::vector<std::string> env;        // the guest's
-  uint64_t ignored = 0, blocked = 0;   // signals, bit n-1
+  bool leader = false;                // the process that `backstep record` was started for
+  int64_t started_ns = 0;             // CLOCK_MONOTONIC
+  std::string path;                   // the program's file
+  int program_fd = -1;                // … if a descriptor was all there was of it: close it
+  std::string name;                   // of the process, as the kernel names it
+  std::vector<std::string> env;       // the guest's
+  uint64_t ignored = 0, blocked = 0;  // signals, bit n-1
+  guest::Limits limits;
   std::vector<std::string> filters;    // of system calls (guest/seccomp.h)
   int stderr_fd = -1;                  // where our own words go
   int folder_fd = -1;                  // the recording's folder, if its path may not do any more …

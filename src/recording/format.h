@@ -111,6 +111,7 @@ enum EventFlag : uint8_t {
   kAsynchronous = 8,  // Signal, Turn, End: came from outside, not from the instruction at pc
   kInCall = 16,       // Memory, Shared: in the system call under way, before it is finished
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
+  kGone = 64,         // Map: nothing is mapped there any more
   kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
 };
 

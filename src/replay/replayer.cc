@@ -264,6 +264,10 @@ void Replayer::prepare() {
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
   written_.note(e.addr, e.addr + e.length);
+  if (e.flags & recording::kGone) {
+    process_.sys_munmap(e.addr, e.length);
+    return;
+  }
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
   if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
@@ -600,11 +604,14 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
     case SYS_munmap:
       return process_.sys_munmap(args[0], args[1]);
     case SYS_mprotect:
+      if (logged == -ENOMEM) return logged;  // nothing was changed, whatever the reason (limits)
       return process_.sys_mprotect(args[0], args[1], args[2]);
     case SYS_pkey_mprotect:
+      if (logged == -ENOMEM) return logged;
       return static_cast<int>(args[3]) != -1 ? -EINVAL : process_.sys_mprotect(args[0], args[1], args[2]);
-    case SYS_brk:
-      return process_.sys_brk(args[0]);
+    case SYS_brk:  // one that was refused changes nothing: limits are not known here
+      return static_cast<uint64_t>(logged) == args[0] ? process_.sys_brk(args[0])
+                                                      : static_cast<int64_t>(process_.map.brk);
     case SYS_madvise:
       // The kernel's reasons to refuse (locked pages, the kind of file) are not there in a replay. What it
       // had done before is in the log.
@@ -657,6 +664,9 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     } else if (kind == EventKind::Memory) {
       take(e);
       change_memory(e);
+    } else if (kind == EventKind::Map) {  // of the initial stack, see record_limits.cc
+      take(e);
+      apply_map(e);
     } else if (kind == EventKind::FileSize) {
       take(e);
       auto file = shared_.find({e.dev, e.inode});

@@ -274,7 +274,28 @@ TEST(MemoryMap, AgreesWithAPageByPageModel) {
       if (model[i] >= 0 && (i == 0 || model[i - 1] != model[i])) runs++;
     }
     ASSERT_EQ(regions, runs) << "not joined after step " << step;
+    auto pages = [&](auto&& counts) { return std::count_if(std::begin(model), std::end(model), counts); };
+    ASSERT_EQ(map.size(), kPage * pages([](int p) { return p >= 0; }));
+    ASSERT_EQ(map.data_size(), kPage * pages([](int p) { return p >= 0 && (p & PROT_WRITE); }));
+    ASSERT_EQ(map.mapped_bytes(page(from), page(to)),
+              kPage * std::count_if(model + from, model + to, [](int p) { return p >= 0; }));
   }
+}
+
+TEST(MemoryMap, CountsWhatLimitsCount) {
+  MemoryMap map;
+  Region stack = anonymous(100, 10), shared = anonymous(0, 5);
+  stack.name = kStackName;
+  shared.flags = MAP_SHARED | MAP_ANONYMOUS;
+  map.add(stack);
+  map.add(shared);
+  map.add(file(10, 3, 0, kReadWrite));
+  map.add(file(20, 7, 0));
+  EXPECT_EQ(map.size(), 15 * kPage);
+  EXPECT_EQ(map.data_size(), 3 * kPage);
+  map.remove(page(11), page(105));
+  EXPECT_EQ(map.size(), 6 * kPage);
+  EXPECT_EQ(map.data_size(), 1 * kPage);
 }
 
 TEST(MemoryMap, ProcMapsReadsLikeTheKernels) {
