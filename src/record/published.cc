@@ -566,6 +566,16 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
   return std::nullopt;
 }
 
+std::vector<int> published_pids(const std::string& folder) {
+  Fd fd(open(table_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<PublishedSlot> table(kSlots);
+  std::vector<int> pids;
+  if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return pids;
+  for (const PublishedSlot& slot : table)
+    if (slot.pid && !is_dead(slot.pid, slot.started)) pids.push_back(static_cast<int>(slot.pid));
+  return pids;
+}
+
 void unpublish(const std::string& folder) {
   Published file(folder, [] {});
   file.begin();

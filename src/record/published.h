@@ -132,6 +132,8 @@ class Published final : public guest::MapListener {
 // What a process of the recording has published; nullopt: it is none of its, or runs natively. Waits for
 // those that are being started. `records` false: only what the head has (signals, our descriptors).
 std::optional<Shown> published_by(const recording::Recording& recording, int pid, bool records = true);
+// The processes of the recording that have published anything and not ended.
+std::vector<int> published_pids(const std::string& folder);
 // This process goes on without us.
 void unpublish(const std::string& folder);
 // The last one of the recording ends, or at least the first: what nobody needs any more is removed.

@@ -334,7 +334,8 @@ bool record_syscall_hot(Context& ctx) {
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
-      changes_rights(nr) || (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
+      nr == 31 /*shmctl*/ || changes_rights(nr) ||
+      (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;

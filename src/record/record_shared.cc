@@ -10,7 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
@@ -161,6 +165,51 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
       if (std::any_of(words, words + kPage / 8, [](uint64_t w) { return w != 0; })) log_memory(page, kPage);
     }
   return static_cast<int64_t>(at);
+}
+
+namespace {
+
+// Mappings of a segment in the kernel's books of a process.
+uint64_t real_attachments(int pid, int id) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  const std::string inode = fmt::format(" {} ", id);
+  uint64_t count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find(" /SYSV") != std::string::npos && line.find(inode) != std::string::npos;
+  return count;
+}
+
+}  // namespace
+
+// shmctl tells how often a segment is attached, that is how many mappings the kernel has of it: among them
+// our own second ones, and the pieces that the rights to single pages cut a mapping into. Instead of those of
+// recorded processes it shall be what their programs have mapped.
+void Recorder::show_attachments(const uint64_t args[6], int64_t result) {
+  if (result < 0 || (args[1] != IPC_STAT && args[1] != SHM_STAT && args[1] != SHM_STAT_ANY)) return;
+  const int id = static_cast<int>(args[1] == IPC_STAT ? args[0] : static_cast<uint64_t>(result));
+  auto* about = reinterpret_cast<shmid_ds*>(args[2]);
+  uint64_t unknown = about->shm_nattch, shown = 0;
+  if (unknown == 0) return;
+  std::set<int> seen;
+  auto look_at = [&](int pid, const MemoryMap& map) {
+    unknown -= std::min(unknown, real_attachments(pid, id));
+    map.for_each(
+        [&](const Region& r) { shown += r.dev == kSegments && r.inode == static_cast<uint64_t>(id) + 1; });
+  };
+  auto look_at_other = [&](int pid) {
+    if (!seen.insert(pid).second || real_attachments(pid, id) == 0) return;
+    if (const auto other = published_by(recording_, pid)) look_at(pid, *other->map);
+  };
+  seen.insert(getpid());
+  if (!vfork_) look_at(getpid(), process_.map);  // else it is the parent's
+  for (int pid : published_pids(recording_.dir())) look_at_other(pid);
+  // A child that has just been forked has not told anything yet. The rest are outsiders.
+  std::error_code ignored;
+  if (unknown)
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored))
+      if (const int pid = std::atoi(entry.path().filename().c_str()); pid > 0 && is_recorded(pid))
+        look_at_other(pid);
+  about->shm_nattch = unknown + shown;
 }
 
 int64_t Recorder::do_shmdt(const uint64_t args[6]) {

@@ -351,6 +351,7 @@ void Recorder::on_syscall() {
           break;
         }
         result = execute(row, nr, args);
+        if (nr == SYS_shmctl) show_attachments(args, result);
         log_call(row, nr, args, result);
         if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
         break;

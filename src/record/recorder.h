@@ -207,6 +207,7 @@ class Recorder final : public guest::Placer {
   void share(const guest::Region& region, bool outsiders);
   int64_t do_shmat(const uint64_t args[6]);
   int64_t do_shmdt(const uint64_t args[6]);
+  void show_attachments(const uint64_t args[6], int64_t result);
   void start_sharing();
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
   void keep_apart(SharedObject& object, uint64_t page, uint64_t at);
