@@ -74,13 +74,13 @@ std::string status(const ProcFile& file, const Shown& process) {
   };
   while (std::getline(lines, line)) {
     const std::string name = line.substr(0, line.find(':'));
-    if (name == "FDSize") line = fmt::format("FDSize:\t{}", descriptor_slots(process));
+    if (name == "FDSize" && !process.ended) line = fmt::format("FDSize:\t{}", descriptor_slots(process));
     if (name == "VmPeak" || name == "VmSize") line = kilobytes(name.c_str(), size.all);
     if (name == "VmData") line = kilobytes("VmData", size.data);
     if (name == "VmStk") line = kilobytes("VmStk", size.stack);
     if (name == "VmExe") line = kilobytes("VmExe", size.code);
     if (name == "VmLib") line = kilobytes("VmLib", size.libraries);
-    if (name == "Threads") line = fmt::format("Threads:\t{}", process.threads.size());
+    if (name == "Threads" && !process.ended) line = fmt::format("Threads:\t{}", process.threads.size());
     if (name == "SigBlk") line = fmt::format("SigBlk:\t{:016x}", thread.blocked);
     if (name == "SigIgn") line = fmt::format("SigIgn:\t{:016x}", process.ignored);
     if (name == "SigCgt") line = fmt::format("SigCgt:\t{:016x}", process.caught);
@@ -105,10 +105,12 @@ std::string stat(const ProcFile& file, const Shown& process) {
   auto set = [&](size_t number, uint64_t value) {
     if (number >= 3 && number - 3 < fields.size()) fields[number - 3] = std::to_string(value);
   };
-  set(20, process.threads.size());
-  set(23, sizes(process).all);
-  for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47, 48, 49, 50, 51})
-    set(address, 0);  // as without the right to see them
+  if (!process.ended) {
+    set(20, process.threads.size());
+    set(23, sizes(process).all);
+    for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47, 48, 49, 50, 51})
+      set(address, 0);  // as without the right to see them
+  }
   set(32, thread_of(file, process).blocked & 0x7fff'ffff);
   set(33, process.ignored & 0x7fff'ffff);
   set(34, process.caught & 0x7fff'ffff);

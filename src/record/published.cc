@@ -532,6 +532,17 @@ Runs what_runs(int pid) {
   return ours.st_dev == other.st_dev && ours.st_ino == other.st_ino ? Runs::Us : Runs::Another;
 }
 
+// Whoever was killed could not put the kernel's books in order before its end (leave_real_state).
+std::optional<Shown> killed(const std::string& folder, int pid) {
+  const Life life = life_of(static_cast<uint32_t>(pid));
+  if (life.state != 'Z') return std::nullopt;
+  const auto all = find_slot(folder, static_cast<uint32_t>(pid), life.started, true);
+  if (!all || all->head.state != PublishedHead::Ready) return std::nullopt;
+  Shown shown = shown_from(*all, pid);
+  shown.ended = true;
+  return shown;
+}
+
 }  // namespace
 
 bool is_recorded(int pid) {
@@ -551,7 +562,7 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
   static std::set<std::pair<int, uint64_t>> strangers;  // waited for in vain: of other recordings, replays
   for (int i = 0; i < kTries; i++) {
     const Runs runs = what_runs(pid);
-    if (runs == Runs::Another) return std::nullopt;
+    if (runs == Runs::Another) return killed(recording.dir(), pid);
     const Life life = life_of(static_cast<uint32_t>(pid));
     if (const auto all = find_slot(recording.base(), static_cast<uint32_t>(pid), life.started, records)) {
       if (all->head.state == PublishedHead::Ready) return shown_from(*all, pid);

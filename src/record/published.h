@@ -46,6 +46,7 @@ struct Shown {
   uint64_t program = 0;             // the log whose manifest has its arguments and environment …
   std::optional<std::string> argv;  // … but for these, each with a zero behind it (scripts)
   std::vector<int> our_fds;
+  bool ended = false;  // killed and not collected: only signals and limits are left to be seen
 
   const Thread* thread(int tid) const;  // null: not one of the program's; 0: the one that stands for all
 };

@@ -95,6 +95,7 @@ std::optional<Recorder::ShownFile> Recorder::shown_file(const std::string& path)
   if (found.own) {
     found.process = shown();
   } else if (auto other = published_by(recording_, file.pid, file.tid || !file.name.starts_with("fd"))) {
+    if (other->ended && !found.is("status") && !found.is("stat") && !found.is("limits")) return std::nullopt;
     found.process = std::move(*other);
   } else {
     return std::nullopt;

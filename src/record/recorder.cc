@@ -672,6 +672,40 @@ void Recorder::say(const std::string& text) const {
   (void)!::write(stderr_, line.data(), line.size());
 }
 
+// What can still be seen of a process that has ended and was not collected: signals and limits become those
+// of the program. From here on signals have their natural effect, so all are blocked. Returns the mask to end
+// with: the program's, unless a signal is pending that would end it otherwise than it has.
+uint64_t Recorder::leave_real_state(int deadly) {
+  if (!vfork_) bs_wakeups.idle = 1;  // bodies need not wake us
+  const uint64_t all = ~0ull, deadly_bit = deadly ? 1ull << (deadly - 1) : 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
+  for (int timer : {timer_, checkpoint_timer_})
+    if (timer >= 0 && !vfork_) syscall(SYS_timer_delete, timer);
+  const KernelSigaction ignore{1, 0, 0, 0};
+  syscall(SYS_rt_sigaction, SIGTRAP, &ignore, nullptr, 8);  // forgets those that are ours
+  for (int signo = 1; signo <= kSignals; signo++) {
+    if (signo == SIGKILL || signo == SIGSTOP) continue;
+    KernelSigaction real{};
+    real.handler = signo == deadly ? 0 : process_.action(signo).handler;
+    if (real.handler <= 1 || is_synchronous(signo)) syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
+  }
+  hand_to_kernel(process_.limits);
+  // The kernel shows that of the first thread.
+  const Thread* first = process_.thread(1);
+  uint64_t mask =
+      !first || first == &process_.current() || vfork_ ? process_.signals.mask : first->signals.mask;
+  mask &= ~deadly_bit;
+  // SIGTRAP is how other processes, bodies and timers talk to us, and some may not know yet that we are gone.
+  const bool spoken_to = bs_record.sharing || !objects_.empty() || bs_record.our_fds[2] >= 0 ||
+                         !thread_timers_.empty() ||
+                         std::any_of(turns_.tasks().begin(), turns_.tasks().end(),
+                                     [](auto& task) { return task.second->wait == Task::Wait::Call; });
+  if (spoken_to && deadly != SIGTRAP) mask |= 1ull << (SIGTRAP - 1);
+  uint64_t pending = 0;
+  syscall(SYS_rt_sigpending, &pending, 8);
+  return pending & ~mask & ~deadly_bit ? ~deadly_bit : mask;
+}
+
 void Recorder::finish(EndKind kind, int64_t status, Address pc) {
   if (vfork_) {
     vfork_end_ = VforkEnd{0, pc};
@@ -684,6 +718,8 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
     }
   }
   if (!vfork_) published_.end();
+  const uint64_t mask = leave_real_state(0);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   syscall(SYS_exit_group, status);
   __builtin_unreachable();
 }
@@ -706,16 +742,14 @@ void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
     }
   }
   if (!vfork_) published_.end();
-  KernelSigaction real{};
-  syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
-  uint64_t none = 0;
+  const uint64_t mask = leave_real_state(signo);
   // The recorder's own memory is no use in a core file, and there is a lot of address space.
   rlimit core{};
   getrlimit(RLIMIT_CORE, &core);
   core.rlim_cur = 0;
   setrlimit(RLIMIT_CORE, &core);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   syscall(SYS_tgkill, getpid(), gettid(), signo);
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, 8);
   syscall(SYS_exit_group, 128 + signo);
   __builtin_unreachable();
 }

@@ -73,6 +73,7 @@ class Recorder final : public guest::Placer {
   // `all`: a lodger that has the turn is not meant alone.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false, bool all = false);
   struct LodgerEnded {};  // thrown by die() when another thread has the turn
+  uint64_t leave_real_state(int deadly);
   void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
   void note_once(const std::string& text);
   void say(const std::string& text) const;  // to the user, on what was stderr at the start; not when quiet
