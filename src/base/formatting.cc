@@ -1,5 +1,5 @@
-// The code of {fmt}, as part of our own program: Debian has it as a shared library only, and every process that is
-// recorded would have to load that, and the C++ library for it.
+// The code of {fmt}, as part of our own program: Debian has it as a shared library only, and every process
+// that is recorded would have to load that, and the C++ library for it.
 #include <fmt/format-inl.h>
 
 template std::locale fmt::detail::locale_ref::get<std::locale>() const;

@@ -31,9 +31,8 @@ class Process {
   KernelSigaction actions[kSignals + 1] = {};
   uint64_t xcr0 = 7;  // vector state shown to the guest
   Limits limits;
-  uint64_t initialized_data = 0;                      // of the program's image: counts with brk's memory
-  uint64_t first_stack = kFirstStack;                 // what the stack has at the start, used or not
-  static constexpr uint64_t kFirstStack = 132 << 10;  // of a program with few arguments
+  uint64_t initialized_data = 0;     // of the program's image: counts with brk's memory
+  uint64_t first_stack = 132 << 10;  // what the stack has at the start, used or not
 
   // Threads. Never empty; the one that has the turn is current().
   Thread& current() { return *current_; }

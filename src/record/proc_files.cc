@@ -32,12 +32,29 @@ std::string kernel_text(const ProcFile& file, const Shown& process) {
   return text.str();
 }
 
+// How far the initial stack of another process has grown: to the lowest page that was ever touched.
+uint64_t stack_size(const Shown& process) {
+  if (process.stack) return *process.stack;
+  uint64_t start = layout::kStackEnd;
+  for (const Region* r = process.map->find(start - 1); r && r->name == kStackName;
+       r = process.map->find(start - 1))
+    start = r->start;
+  const uint64_t whole = layout::kStackEnd - start, least = std::min(process.first_stack, whole);
+  std::ifstream pagemap(process.folder + "/pagemap", std::ios::binary);
+  pagemap.seekg(static_cast<std::streamoff>(start / kPage * 8));
+  constexpr uint64_t kThere = 3ull << 62;  // in memory, or swapped out
+  for (uint64_t at = start, entry = 0; at < layout::kStackEnd - least; at += kPage)
+    if (!pagemap.read(reinterpret_cast<char*>(&entry), sizeof entry) || (entry & kThere))
+      return pagemap ? layout::kStackEnd - at : least;
+  return least;
+}
+
 struct Sizes {  // bytes
   uint64_t all = 0, data = 0, stack = 0, code = 0, libraries = 0;
 };
 Sizes sizes(const Shown& process) {
   Sizes s;
-  s.stack = process.stack;
+  s.stack = stack_size(process);
   s.all = process.map->size() + s.stack;
   s.data = process.map->data_size();
   process.map->for_each([&](const Region& r) {
@@ -161,6 +178,11 @@ struct MappedSizes {
   }
 };
 
+std::string size_line(const std::string& name, uint64_t value, const char* unit) {
+  constexpr size_t kEnd = 24;  // of the number
+  return fmt::format("{}:{:>{}}{}\n", name, value, kEnd - 1 - std::min(name.size(), kEnd - 2), unit);
+}
+
 // The kernel's flags, with the rights that the guest has.
 std::string region_flags(const std::string& kernels, const Region& r) {
   std::string text = "VmFlags:";
@@ -173,9 +195,12 @@ std::string region_flags(const std::string& kernels, const Region& r) {
   return text + " \n";
 }
 
-std::string smaps(const ProcFile& file, const Shown& process) {
-  std::map<uint64_t, MappedSizes> shown;  // by the region's start
-  std::istringstream lines(kernel_text(file, process));
+// By the region's start.
+std::map<uint64_t, MappedSizes> mapped_sizes(const ProcFile& file, const Shown& process) {
+  std::map<uint64_t, MappedSizes> shown;
+  ProcFile smaps = file;
+  smaps.name = "smaps";
+  std::istringstream lines(kernel_text(smaps, process));
   uint64_t start = 0, end = 0;
   auto each_part = [&](auto&& f) {
     for (const Region* r = process.map->next(start); r && r->start < end; r = process.map->next(r->end))
@@ -204,6 +229,11 @@ std::string smaps(const ProcFile& file, const Shown& process) {
                   size && part != end - start ? value * (part / kPage) / ((end - start) / kPage) : value);
     });
   }
+  return shown;
+}
+
+std::string smaps(const ProcFile& file, const Shown& process) {
+  std::map<uint64_t, MappedSizes> shown = mapped_sizes(file, process);
   std::string text;
   process.map->for_each([&](const Region& r) {
     MemoryMap one;
@@ -212,9 +242,99 @@ std::string smaps(const ProcFile& file, const Shown& process) {
     const MappedSizes& sizes = shown[r.start];
     for (const auto& [name, value] : sizes.lines) {
       const bool bare = name == "THPeligible" || name == "ProtectionKey";
-      text += fmt::format("{:<15} {:8}{}\n", name + ":", value, bare ? "" : " kB");
+      text += size_line(name, value, bare ? "" : " kB");
     }
     text += sizes.flags;
+  });
+  return text;
+}
+
+// The sums of smaps. The kernel has lines that smaps has not (shares of kinds of memory): they are divided as
+// the sum is.
+std::string smaps_rollup(const ProcFile& file, const Shown& process) {
+  MappedSizes sums;
+  for (const auto& [start, sizes] : mapped_sizes(file, process))
+    for (const auto& [name, value] : sizes.lines) sums.add(name, value);
+  auto sum = [&](const std::string& name) -> std::optional<uint64_t> {
+    for (const auto& [known, value] : sums.lines)
+      if (known == name) return value;
+    return std::nullopt;
+  };
+  Region all{~0ull, 0, 0, MAP_PRIVATE, 0, "[rollup]", 0, 0};
+  process.map->for_each([&](const Region& r) {
+    all.start = std::min(all.start, r.start);
+    all.end = std::max(all.end, r.end);
+  });
+  MemoryMap one;
+  one.add(all);
+  std::istringstream lines(kernel_text(file, process));
+  std::string text, line;
+  std::getline(lines, line);
+  if (line.empty()) return text;
+  text = one.proc_maps();
+  uint64_t left = sum("Pss").value_or(0);  // of it
+  while (std::getline(lines, line)) {
+    const std::string name = line.substr(0, line.find(':'));
+    uint64_t value = std::strtoull(line.c_str() + std::min(line.size(), name.size() + 1), nullptr, 10);
+    if (auto known = sum(name)) {
+      value = *known;
+    } else if (name == "Pss_Anon" || name == "Pss_File" || name == "Pss_Shmem") {
+      if (name == "Pss_Anon") value = sum("Anonymous").value_or(value);
+      value = std::min(value, left);
+      left -= value;
+    }
+    text += size_line(name, value, " kB");
+  }
+  return text;
+}
+
+// In the kernel's order: nodes (N0=…) and the size of pages last.
+size_t place(const std::pair<std::string, uint64_t>& count) {
+  constexpr std::string_view kOrder[] = {"anon",      "dirty",  "mapped",    "mapmax",
+                                         "swapcache", "active", "writeback", "N"};
+  const std::string_view name = count.first.starts_with('N') ? "N" : std::string_view(count.first);
+  return static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), name) - std::begin(kOrder));
+}
+
+// Counts of pages of the kernel's mappings are shown with the guest's that they begin in.
+std::string numa_maps(const ProcFile& file, const Shown& process) {
+  using Counts = std::vector<std::pair<std::string, uint64_t>>;
+  struct Kernels {
+    std::string policy;
+    Counts counts;
+  };
+  std::map<uint64_t, Kernels> mappings;
+  std::istringstream lines(kernel_text(file, process));
+  for (std::string line, word; std::getline(lines, line);) {
+    std::istringstream words(line);
+    uint64_t start = 0;
+    Kernels k;
+    words >> std::hex >> start >> k.policy;
+    while (words >> word) {
+      const size_t equals = word.find('=');
+      if (equals != std::string::npos && !word.starts_with("file="))
+        k.counts.emplace_back(word.substr(0, equals), std::strtoull(word.c_str() + equals + 1, nullptr, 10));
+    }
+    mappings[start] = std::move(k);
+  }
+  std::string text;
+  process.map->for_each([&](const Region& r) {
+    auto it = mappings.upper_bound(r.start);
+    const bool known = it != mappings.begin();
+    text += fmt::format("{:08x} {}", r.start, known ? std::prev(it)->second.policy : "default");
+    if (r.name.starts_with('/')) text += " file=" + r.name;
+    if (r.name.starts_with('[')) text += " " + r.name.substr(1, r.name.size() - 2);  // heap, stack
+    Counts sums;
+    for (it = mappings.lower_bound(r.start); it != mappings.end() && it->first < r.end; ++it)
+      for (const auto& count : it->second.counts) {
+        auto sum = std::find_if(sums.begin(), sums.end(), [&](auto& s) { return s.first == count.first; });
+        if (sum == sums.end()) sum = sums.insert(sums.end(), {count.first, 0});
+        const bool adds = count.first != "mapmax" && count.first != "kernelpagesize_kB";
+        sum->second = adds ? sum->second + count.second : std::max(sum->second, count.second);
+      }
+    std::stable_sort(sums.begin(), sums.end(), [](auto& a, auto& b) { return place(a) < place(b); });
+    for (const auto& [name, count] : sums) text += fmt::format(" {}={}", name, count);
+    text += "\n";
   });
   return text;
 }
@@ -282,8 +402,8 @@ std::optional<ProcFile> parse_proc_path(const std::string& path, int self) {
 }
 
 bool is_text(const ProcFile& file) {
-  constexpr std::string_view kNames[] = {"auxv",  "cmdline", "environ", "limits", "maps",
-                                         "smaps", "stat",    "statm",   "status"};
+  constexpr std::string_view kNames[] = {"auxv",  "cmdline",      "environ", "limits", "maps",  "numa_maps",
+                                         "smaps", "smaps_rollup", "stat",    "statm",  "status"};
   return std::find(std::begin(kNames), std::end(kNames), file.name) != std::end(kNames);
 }
 
@@ -316,6 +436,7 @@ Shown shown_of(const Process& process) {
   shown.ignored = signals.ignored;
   shown.caught = signals.caught;
   shown.limits = process.limits;
+  shown.first_stack = process.first_stack;
   shown.stack = process.stack_size();
   for (const auto& [name, thread] : process.threads()) {
     const bool current = thread.get() == &process.current();
@@ -330,6 +451,8 @@ Shown shown_of(const Process& process) {
 std::optional<std::string> proc_file(const ProcFile& file, const Shown& process) {
   if (file.name == "maps") return process.map->proc_maps();
   if (file.name == "smaps") return smaps(file, process);
+  if (file.name == "smaps_rollup") return smaps_rollup(file, process);
+  if (file.name == "numa_maps") return numa_maps(file, process);
   if (file.name == "status") return status(file, process);
   if (file.name == "stat") return stat(file, process);
   if (file.name == "statm") return statm(file, process);

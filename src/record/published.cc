@@ -321,6 +321,10 @@ void Published::limits(const guest::Limits& limits) {
   if (head_) head_->limits = limits;
 }
 
+void Published::first_stack(uint64_t bytes) {
+  if (head_) store(head_->first_stack, bytes);
+}
+
 void Published::vforked(size_t depth, int pid) {
   if (head_ && depth < PublishedHead::kVforks) store(head_->vforked[depth], static_cast<uint32_t>(pid));
 }
@@ -490,6 +494,7 @@ Shown shown_from(const Reading& from, int pid) {
   shown.ignored = from.head.ignored;
   shown.caught = from.head.caught;
   shown.limits = from.head.limits;
+  shown.first_stack = from.head.first_stack;
   shown.program = from.head.program;
   for (int fd : from.head.our_fds)
     if (fd >= 0) shown.our_fds.push_back(fd);

@@ -19,7 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "guest/process.h"
+#include "guest/limits.h"
+#include "guest/memory_map.h"
 #include "record/record_hot.h"
 #include "recording/library.h"
 
@@ -39,8 +40,9 @@ struct Shown {
   std::shared_ptr<guest::MemoryMap> copy;  // of another process's map: then `map` points there
   uint64_t ignored = 0, caught = 0;        // signals
   guest::Limits limits;
-  uint64_t stack = guest::Process::kFirstStack;  // bytes; it grows as it is used, in the kernel's books
-  std::vector<Thread> threads;                   // the first first, if it is still there
+  uint64_t first_stack = 0;       // bytes that the initial stack has in any case …
+  std::optional<uint64_t> stack;  // … and as it has grown, if that is known already
+  std::vector<Thread> threads;    // the first first, if it is still there
   std::string exe;
   std::vector<uint64_t> auxv;
   uint64_t program = 0;             // the log whose manifest has its arguments and environment …
@@ -66,6 +68,7 @@ struct PublishedHead {
   uint64_t program;   // the log whose manifest has its arguments and environment
   uint64_t ignored, caught;
   guest::Limits limits;
+  uint64_t first_stack;
   int32_t our_fds[kOurFds];
   uint32_t vforked[kVforks];  // children that run in its memory (vfork), by depth
 };
@@ -92,6 +95,7 @@ class Published final : public guest::MapListener {
   void signals(uint64_t ignored, uint64_t caught);
   void our_fds(const int (&fds)[kOurFds]);
   void limits(const guest::Limits& limits);
+  void first_stack(uint64_t bytes);
   void vforked(size_t depth, int pid);  // 0: none
   void thread(const Shown::Thread& thread);
   void thread_ended(int tid);

@@ -508,7 +508,7 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
   auto file = changed_file(nr, args, -1);
   if (!file) return;
   auto it = objects_.find(file->id);
-  if (it == objects_.end()) SharedControl::open_to_writer(control_path(file->id.first, file->id.second));
+  if (it == objects_.end()) shared_control::open_to_writer(control_path(file->id.first, file->id.second));
   if (it == objects_.end() || it->second->alone() || it->second->has_view()) return;
   SharedObject& object = *it->second;
   uint64_t first = 0, last = object.pages() * kPage;

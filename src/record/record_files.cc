@@ -117,8 +117,9 @@ std::optional<std::string> Recorder::exe_behind(const std::string& path) const {
 std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
   const auto& [file, process, own, hidden] = found;
   // What the program has no right to see, or what has gone, is the kernel's to refuse.
-  // (A process that has changed its user cannot read all of its own.)
-  const bool sure = own && prctl(PR_GET_DUMPABLE) == 1;
+  // (A process that has changed its user cannot read all of its own, and some files are not in all kernels.)
+  const bool sure =
+      own && prctl(PR_GET_DUMPABLE) == 1 && file.name != "smaps_rollup" && file.name != "numa_maps";
   if (!is_text(file) || (!sure && !Fd(::open(kernels_path(file, process).c_str(), O_RDONLY | O_CLOEXEC))))
     return std::nullopt;
   if (auto text = proc_file(file, process)) return text;

@@ -584,7 +584,7 @@ void Recorder::become_outsider() {
         throw Error("cannot map shared memory again: " + errno_text(errno));
   }
   leave_shared();
-  for (auto& [key, object] : objects_) SharedControl::open_to_writer(control_path(key.first, key.second));
+  for (auto& [key, object] : objects_) shared_control::open_to_writer(control_path(key.first, key.second));
 }
 
 // A descriptor goes to a process that is not recorded: what it is of, if we have it mapped, is not ours alone
@@ -648,7 +648,7 @@ void Recorder::hand_out_sent(int socket, uint64_t messages, uint64_t count) {
 void Recorder::tell_opened(int fd) {
   struct stat st {};
   if (tree_.shared_files() == 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return;
-  SharedControl::count_open(control_path(st.st_dev, st.st_ino));
+  shared_control::count_open(control_path(st.st_dev, st.st_ino));
 }
 
 }  // namespace backstep::recorder

@@ -201,7 +201,7 @@ int64_t Recorder::do_send_signal(const Syscall& row, uint64_t nr, const uint64_t
     fall_asleep();
   int64_t result;
   {
-    const SharedControl::BeforeStop others(recording_.base(), meant);
+    const shared_control::BeforeStop others(recording_.base(), meant);
     result = execute(row, nr, args);
   }
   wake_up();

@@ -591,6 +591,7 @@ void Recorder::tell_start() {
   if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));
   tell_fds();
   tell_limits();
+  published_.first_stack(process_.first_stack);
   tell_signals();
   tell_threads();
 }
@@ -633,7 +634,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   if (leader_ && !crashed && tree_.first_crash()) say_crash();
   if (options_.engine.statistics) say(process_.engine().statistics());
   if (leader_) {
-    SharedControl::clean(recording_.base());
+    shared_control::clean(recording_.base());
     clean_published(recording_.base());
   }
   if (shares_files_) log_.abandon();  // the end of this process would not close it

@@ -627,7 +627,7 @@ void SharedObject::detach() {
   if (load(header_->attached) == 0) recording::remove_file(path());
 }
 
-namespace SharedControl {
+namespace shared_control {
 
 // Maps the head of a control file for a scope; null: there is none, or nobody is attached.
 struct Head {
@@ -728,6 +728,6 @@ void clean(const std::string& folder) {
   }
 }
 
-}  // namespace SharedControl
+}  // namespace shared_control
 
 }  // namespace backstep::recorder

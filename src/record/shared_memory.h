@@ -79,7 +79,7 @@ struct SharedHeader {
 };
 
 // The control file of an object that this process has not mapped.
-namespace SharedControl {
+namespace shared_control {
 struct Head;
 void count_open(const std::string& path);
 // A process that does not take part is about to write: opens the object, and waits for all who do to know.
@@ -99,7 +99,7 @@ class BeforeStop {
 };
 // Control files that are left by processes which became others, or were killed, and that nobody uses.
 void clean(const std::string& folder);
-}  // namespace SharedControl
+}  // namespace shared_control
 
 class SharedObject {
  public:

@@ -48,6 +48,18 @@ expect 0 "$BACKSTEP" replay --autopilot "$T/rec4"
 expect 0 "$BACKSTEP" record -q -o "$T/rec5" cat /proc/self/smaps
 ! grep -q backstep out || fail "smaps shows our mappings"
 grep -Eq '^[0-9a-f]+-[0-9a-f]+ r-xp .*/cat$' out || { cat out; fail "smaps does not show the program"; }
+expect 0 "$BACKSTEP" record -q -o "$T/rec7" cat /proc/self/smaps_rollup
+cp out rollup
+cat /proc/self/smaps_rollup >native
+[ "$(awk '{ print $1 }' native | tail -n +2)" = "$(awk '{ print $1 }' rollup | tail -n +2)" ] || { cat rollup; fail "smaps_rollup has other lines"; }
+grep -Eq '^[0-9a-f]+-2a0000000000 ---p 00000000 00:00 0 +.rollup.$' rollup || { cat rollup; fail "smaps_rollup shows our addresses"; }
+[ "$(awk '/^Rss/ { print $2 }' rollup)" -lt 6000 ] || { cat rollup; fail "smaps_rollup has our memory"; }
+if [ -e /proc/self/numa_maps ]; then
+  expect 0 "$BACKSTEP" record -q -o "$T/rec8" cat /proc/self/numa_maps
+  ! grep -Eq "backstep|^[3-7]...........\b" out || { cat out; fail "numa_maps shows our mappings"; }
+  grep -Eq '^[0-9a-f]{8,} default file=.*/cat .*N0=.* kernelpagesize_kB=4$' out || { cat out; fail "numa_maps does not show the program"; }
+  grep -Eq '^[0-9a-f]{8,} default stack anon=' out || { cat out; fail "numa_maps does not show the stack"; }
+fi
 expect 0 "$BACKSTEP" record -q -o "$T/rec6" cat /proc/self/stat
 [ "$(awk '{print $20}' out)" = 1 ] || { cat out; fail "stat shows our threads"; }
 ok

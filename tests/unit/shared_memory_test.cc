@@ -34,7 +34,7 @@ TEST(SharedMemory, ASleeperLearnsWhatWasTakenInSpiteOfALateAsker) {
   const std::string control = folder.path() + "/control";
   Fd memory(memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(memory.get(), kPages * SharedObject::kPageSize), 0);
-  SharedObject object(control, memory.get(), kPages * SharedObject::kPageSize);
+  SharedObject object(folder.path(), "control", memory.get(), kPages * SharedObject::kPageSize);
   object.leave_alone();
   object.attach_child();
   int to_child[2], to_parent[2];
