@@ -183,13 +183,16 @@ uint64_t real_attachments(int pid, int id) {
 
 // shmctl tells how often a segment is attached, that is how many mappings the kernel has of it: among them
 // our own second ones, and the pieces that the rights to single pages cut a mapping into. Instead of those of
-// recorded processes it shall be what their programs have mapped.
+// recorded processes it shall be what their programs have mapped. While nobody else has it that is all there
+// is; the pieces change at any moment and cannot be counted then. With outsiders there are no pieces.
 void Recorder::show_attachments(const uint64_t args[6], int64_t result) {
   if (result < 0 || (args[1] != IPC_STAT && args[1] != SHM_STAT && args[1] != SHM_STAT_ANY)) return;
   const int id = static_cast<int>(args[1] == IPC_STAT ? args[0] : static_cast<uint64_t>(result));
   auto* about = reinterpret_cast<shmid_ds*>(args[2]);
   uint64_t unknown = about->shm_nattch, shown = 0;
   if (unknown == 0) return;
+  if (bs_record.segments) look_at_segments();
+  const bool outsiders = shared_control::is_open(control_path(kSegments, static_cast<uint64_t>(id) + 1));
   std::set<int> seen;
   auto look_at = [&](int pid, const MemoryMap& map) {
     unknown -= std::min(unknown, real_attachments(pid, id));
@@ -203,13 +206,13 @@ void Recorder::show_attachments(const uint64_t args[6], int64_t result) {
   seen.insert(getpid());
   if (!vfork_) look_at(getpid(), process_.map);  // else it is the parent's
   for (int pid : published_pids(recording_.dir())) look_at_other(pid);
-  // A child that has just been forked has not told anything yet. The rest are outsiders.
+  // A child that has just been forked has not told anything yet.
   std::error_code ignored;
-  if (unknown)
+  if (unknown || !outsiders)
     for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored))
       if (const int pid = std::atoi(entry.path().filename().c_str()); pid > 0 && is_recorded(pid))
         look_at_other(pid);
-  about->shm_nattch = unknown + shown;
+  about->shm_nattch = outsiders || shown == 0 ? unknown + shown : shown;
 }
 
 int64_t Recorder::do_shmdt(const uint64_t args[6]) {

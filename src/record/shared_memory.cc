@@ -649,6 +649,11 @@ void count_open(const std::string& path) {
   if (Head head(path); head.header) __atomic_fetch_add(&head.header->known_opens, 1, __ATOMIC_SEQ_CST);
 }
 
+bool is_open(const std::string& path) {
+  const Head head(path);
+  return head.header && load(head.header->open);
+}
+
 void open_to_writer(const std::string& path) {
   Head head(path);
   if (!head.header || load(head.header->attached) == 0) return;

@@ -82,6 +82,7 @@ struct SharedHeader {
 namespace shared_control {
 struct Head;
 void count_open(const std::string& path);
+bool is_open(const std::string& path);  // outsiders may write it
 // A process that does not take part is about to write: opens the object, and waits for all who do to know.
 void open_to_writer(const std::string& path);
 // Before these processes are stopped: returns when they are asleep, or do not answer. The result says them

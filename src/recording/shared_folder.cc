@@ -108,7 +108,8 @@ int make(const std::string& path, int flags, mode_t mode, bool shared) {
       return fd;
     }
     if (errno != EEXIST || flags & O_EXCL) return -1;
-    fd = openat(place.folder, place.name.c_str(), flags);
+    // Who was let in has no say in which other files we write.
+    fd = openat(place.folder, place.name.c_str(), flags | O_NOFOLLOW);
     if (fd >= 0 || errno != ENOENT) return fd;
   }
 }
@@ -178,7 +179,8 @@ std::string path_of_fd(int fd) {
 
 int open_file(const std::string& path, int flags) {
   const Place place(path);
-  return openat(place.folder, place.name.c_str(), flags);
+  // Below a descriptor is a recording, where nobody makes links for us.
+  return openat(place.folder, place.name.c_str(), place.folder == AT_FDCWD ? flags : flags | O_NOFOLLOW);
 }
 
 bool remove_file(const std::string& path) {
