@@ -684,33 +684,40 @@ std::vector<std::string> control_files(const std::string& folder) {
 
 }  // namespace
 
-BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint32_t)>& meant) {
+// True: all that are meant and can answer have answered. `remind`: signals can get lost behind others.
+bool BeforeStop::ask(const std::function<bool(uint32_t)>& meant, bool remind, bool patient) {
   const auto me = static_cast<uint32_t>(getpid());
-  for (const std::string& path : control_files(folder)) {
-    auto head = std::make_unique<Head>(path);
-    if (!head->header) continue;
+  bool all = true;
+  for (const auto& head : heads_)
     for (Seat& seat : head->header->seats) {
       const uint32_t pid = load(seat.pid);
-      if (pid == 0 || pid == me || !meant(pid)) continue;
+      if (pid == 0 || pid == me || load(seat.stopping) == kStopAwaited || !meant(pid)) continue;
       const Life life = life_of(pid);
-      if (life.started != load(seat.started) || life.state == 'T') continue;
-      seats_.emplace_back(&seat, pid);
-    }
-    heads_.push_back(std::move(head));
-  }
-  constexpr int64_t kMost = 2'000'000'000;
-  const int64_t until = monotonic_ns() + kMost;
-  bool all = false;
-  while (!all && monotonic_ns() < until) {
-    all = true;
-    for (auto [seat, pid] : seats_) {
-      if (load(seat->stopping) == kStopAwaited || load(seat->pid) != pid || is_dead(pid, load(seat->started)))
+      if (life.state == 'T' || is_dead(pid, 0)) continue;
+      // Not the one that has the seat, or that one is just sitting down.
+      if (life.started != load(seat.started)) {
+        all &= !patient;
         continue;
-      // Another one that stops it may have said meanwhile that it is done.
-      if (swap(seat->stopping, uint32_t{kNotStopping}, uint32_t{kStopAsked})) signal_runner(pid);
+      }
       all = false;
+      const bool fresh = swap(seat.stopping, uint32_t{kNotStopping}, uint32_t{kStopAsked});
+      if (fresh) seats_.emplace_back(&seat, pid);
+      if (fresh || remind) signal_runner(pid);
     }
-    if (!all) usleep(20);
+  return all;
+}
+
+BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint32_t)>& meant) {
+  for (const std::string& path : control_files(folder))
+    if (auto head = std::make_unique<Head>(path); head->header) heads_.push_back(std::move(head));
+  constexpr int64_t kMost = 2'000'000'000, kRemind = 1'000'000, kSitDown = 10'000'000;
+  const int64_t start = monotonic_ns();
+  // Again and again: others may have been forked meanwhile.
+  for (int64_t now = start, last = start; now < start + kMost; now = monotonic_ns()) {
+    const bool remind = now > last + kRemind;
+    if (ask(meant, remind, now < start + kSitDown)) break;
+    if (remind) last = now;
+    usleep(20);
   }
 }
 

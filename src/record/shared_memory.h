@@ -95,6 +95,8 @@ class BeforeStop {
   BeforeStop& operator=(const BeforeStop&) = delete;
 
  private:
+  bool ask(const std::function<bool(uint32_t pid)>& meant, bool remind, bool patient);
+
   std::vector<std::unique_ptr<Head>> heads_;
   std::vector<std::pair<Seat*, uint32_t>> seats_;  // and whose they are
 };
