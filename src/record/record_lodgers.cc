@@ -152,8 +152,8 @@ void Recorder::end_lodger(int status, bool between) {
   pass_turn(TurnReason::Ended, between);
 }
 
-// What it does about signals is up to the kernel, as far as that needs no handler: those with one do not reach
-// it from outside.
+// What it does about signals is up to the kernel, as far as that needs no handler: those with one do not
+// reach it from outside.
 bool Recorder::lodger_action(int signo) {
   const Thread& thread = process_.current();
   if (!thread.lodger || thread.own_actions.empty()) return false;

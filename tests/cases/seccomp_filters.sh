@@ -8,7 +8,7 @@ grep -q 'after exec: getpgrp -1, errno 33' filters.out || { cat filters.out; fai
 RECORD_OPTIONS=--check=deep TREE_OPTIONS=--incomplete record_tree deep "$P/sys_seccomp"
 # A real user, with many processes.
 if have man; then
-  MANPAGER=cat record_tree man man -l "$SRC/docs/man/backstep-ls.1"
+  MANPAGER="cat" record_tree man man -l "$SRC/docs/man/backstep-ls.1"
   [ "$(for ((i = 1; i <= logs; i++)); do "$BACKSTEP" dump -p "#$i" man 2>/dev/null; done | grep -c 'seccomp(')" -gt 0 ] ||
     say "this man installs no filters"
 fi

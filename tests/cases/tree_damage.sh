@@ -62,7 +62,7 @@ expect 3 "$BACKSTEP" replay --autopilot bad2
 says "behind the last event of chunk $number"
 
 # The files beside the logs: a replay that can do without them says so, and info does.
-cd good
+cd good || exit
 side=(*.json tree store-keys)
 cd ..
 for file in "${side[@]}"; do

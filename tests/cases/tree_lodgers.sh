@@ -3,7 +3,7 @@
 # what they would be natively, and all of it replays exactly.
 source "$(dirname "$0")/lib.bash"
 OUTPUT=same program tree_lodgers
-REPLAYS=1
+export REPLAYS=1
 for options in --engine-check-ticks --engine-cache=64K --engine-max-block=1; do
   replay_again tree_lodgers 1 "$options"
 done

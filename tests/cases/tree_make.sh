@@ -15,7 +15,7 @@ prepare() { cp "$T"/Makefile "$T"/*.c .; }
 # What runs at the same time writes in any order.
 REPLAYS=1 record_tree make make -j2
 same <(sort make.out.native) <(sort make.out) "make says something else"
-"$BACKSTEP" ps make >ps
+"$BACKSTEP" ps make >"ps"
 for program in cc1 as ld sum; do grep -q "[/ ]$program " ps || { cat ps >&2; fail "no $program in the recording"; }; done
 cmp -s folder.make/sum <(cd "$(mktemp -d -p "$T")" && prepare && make -j2 >/dev/null && cat sum) || fail "the program built is another"
 ok
