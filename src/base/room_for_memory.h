@@ -1,10 +1,11 @@
 // Room for our own memory, whatever limits the program is meant to run under. Our tables are gigabytes of
 // addresses, of which hardly any become memory.
 #pragma once
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <string>
+#include <cstdint>
 
 #include "base/error.h"
 
@@ -25,11 +26,12 @@ inline void make_room_for_memory() {
     if (setrlimit(resource, &none) == 0) continue;  // needs privileges, unless there is no hard limit
     setrlimit(resource, &raised);
     if (limit.rlim_max >= kNeeded) continue;
-    const std::string kilobytes = std::to_string(limit.rlim_max >> 10);
-    throw Error(std::string("the hard limit on ") + what + " (ulimit -H" + option + ") is " + kilobytes +
-                " KB, and Backstep needs 16 GB of addresses beside the program, if little memory. To record "
-                "a program under this limit, let the program set it: backstep record sh -c 'ulimit -" +
-                option + " " + kilobytes + "; exec PROGRAM'");
+    const uint64_t kilobytes = limit.rlim_max >> 10;
+    throw Error(fmt::format(
+        "the hard limit on {} (ulimit -H{}) is {} KB, and Backstep needs 16 GB of addresses beside the "
+        "program, if little memory. To record a program under this limit, let the program set it: "
+        "backstep record sh -c 'ulimit -{} {}; exec PROGRAM'",
+        what, option, kilobytes, option, kilobytes));
   }
   rlimit stack{};
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kStack) return;

@@ -37,13 +37,21 @@ uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
 
-// A lease that can be had says that nobody has the file open for writing. Not everybody may ask.
+// A lease that can be had says that nobody has the file open for writing. Not everybody may ask. If somebody
+// opens it while we have the lease the kernel says so with a SIGIO, which is nothing to the program.
 bool is_being_written(int fd) {
-  if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
-    fcntl(fd, F_SETLEASE, F_UNLCK);
-    return false;
-  }
-  return errno == EAGAIN;
+  sigset_t io, before, pending;
+  sigemptyset(&io);
+  sigaddset(&io, SIGIO);
+  sigprocmask(SIG_BLOCK, &io, &before);
+  sigpending(&pending);
+  const bool leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+  const bool busy = !leased && errno == EAGAIN;
+  if (leased) fcntl(fd, F_SETLEASE, F_UNLCK);
+  const timespec at_once{};
+  if (leased && !sigismember(&pending, SIGIO)) sigtimedwait(&io, nullptr, &at_once);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return busy;
 }
 
 }  // namespace

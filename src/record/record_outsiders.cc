@@ -103,10 +103,13 @@ bool exchange(unsigned char* to, const unsigned char* expected, const unsigned c
     T old, fresh;
     std::memcpy(&old, expected, sizeof old);
     std::memcpy(&fresh, wanted, sizeof fresh);
+    T* at = reinterpret_cast<T*>(to);
+    bool done;
     asm volatile("lock cmpxchg %3, %1; sete %0"
-                 : "=q"(same), "+m"(*reinterpret_cast<T*>(to)), "+a"(old)
+                 : "=q"(done), "+m"(*at), "+a"(old)
                  : "r"(fresh)
                  : "memory", "cc");
+    same = done;
   };
   switch (size) {
     case 1:
@@ -479,8 +482,8 @@ void Recorder::watch_opens(SharedObject& object, int fd) {
     return;
   }
   const int queue = bs_record.our_fds[2];
-  const int watch =
-      inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), IN_OPEN | IN_CLOSE_NOWRITE);
+  const int watch = inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(),
+                                      IN_OPEN | IN_CLOSE_NOWRITE | IN_CLOSE_WRITE);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
   // Another user may map it one day.
   inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB);
@@ -489,15 +492,22 @@ void Recorder::watch_opens(SharedObject& object, int fd) {
 // Somebody opened a file that we have mapped.
 void Recorder::look_for_outsiders() {
   bs_record.outsider = false;
-  std::map<int, std::pair<uint32_t, uint32_t>> seen;  // opened, closed without having written
+  struct Counts {
+    uint32_t opened = 0, closed = 0;  // closed: without having written
+    bool late = false;                // closed by somebody who had it before we listened, and could write
+  };
+  std::map<int, Counts> seen;
   bool rung = false;
   alignas(inotify_event) char buffer[16384];
   for (ssize_t n; (n = ::read(bs_record.our_fds[2], buffer, sizeof buffer)) > 0;)
     for (char* at = buffer; at < buffer + n;) {
       inotify_event event;
       std::memcpy(&event, at, sizeof event);
-      if (event.mask & IN_OPEN) seen[event.wd].first++;
-      if (event.mask & IN_CLOSE_NOWRITE) seen[event.wd].second++;
+      if (event.mask & IN_OPEN) seen[event.wd].opened++;
+      if (event.mask & IN_CLOSE_NOWRITE) seen[event.wd].closed++;
+      if (auto it = watches_.find(event.wd);
+          event.mask & IN_CLOSE_WRITE && it != watches_.end() && it->second.fresh)
+        seen[event.wd].late = true;
       rung |= (event.mask & IN_ATTRIB) != 0;
       at += sizeof event + event.len;
     }
@@ -506,17 +516,19 @@ void Recorder::look_for_outsiders() {
   for (auto [watch, counts] : seen) {
     auto it = watches_.find(watch);
     if (it == watches_.end()) continue;
-    auto& [object, explained] = it->second;
+    SharedObject* object = it->second.object;
+    uint32_t& explained = it->second.explained;
     auto key =
         std::find_if(objects_.begin(), objects_.end(), [&](auto& o) { return o.second.get() == object; });
     if (key == objects_.end() || object->is_open()) continue;
-    explained += counts.first;
+    explained += counts.opened;
     // Recorded processes tell when they have opened it, which may be a moment after the kernel does.
     for (int i = 0; i < 20 && explained > object->known_opens(); i++) usleep(100);
-    const bool strange = explained > object->known_opens() + counts.second;
+    const bool strange = explained > object->known_opens() + counts.closed || counts.late;
     explained = std::min(explained, object->known_opens());
     if (strange || outsider_has(key->first.first, key->first.second)) let_outsiders_in(*object);
   }
+  for (auto& [watch, about] : watches_) about.fresh = false;
 }
 
 void Recorder::watch_segment(int id) {

@@ -99,6 +99,10 @@ void Recorder::share(const Region& r, bool outsiders) {
   const bool segment = r.dev == kSegments;
   if (outsiders && !object->is_open() && outsider_has(segment ? 1 : r.dev, segment ? r.inode - 1 : r.inode))
     let_outsiders_in(*object);
+  // Who had it open and has closed it just now may have written what is not in the log: that was told, too.
+  if (!object->is_open() &&
+      std::any_of(watches_.begin(), watches_.end(), [](const auto& watch) { return watch.second.fresh; }))
+    look_for_outsiders();
   if (object->is_open()) {
     if (object->has_view())
       show_view(*object);
@@ -303,7 +307,7 @@ void Recorder::drop_unmapped() {
       windows_of_ = nullptr;
       std::erase_if(requests_, [&](auto& request) { return request.first == entry.second.get(); });
       std::erase_if(watches_, [&](auto& watch) {
-        if (watch.second.first != entry.second.get()) return false;
+        if (watch.second.object != entry.second.get()) return false;
         inotify_rm_watch(bs_record.our_fds[2], watch.first);
         return true;
       });
@@ -494,7 +498,8 @@ void Recorder::serve_shared() {
 void Recorder::grant_requests(int64_t now) {
   int64_t next = kNever;
   std::erase_if(requests_, [&](auto& request) {
-    auto [object, page] = request;
+    SharedObject* object = request.first;
+    const uint64_t page = request.second;
     const Hold to = object->leaves(page);
     if (object->hold(page) > to && now < object->acquired_ns(page) + kHold) {
       next = std::min(next, object->acquired_ns(page) + kHold);

@@ -358,8 +358,12 @@ class Recorder final : public guest::Placer {
   const SharedObject* windows_of_ = nullptr;
   uint64_t windows_version_ = 0;
   std::vector<OpenPage> opened_;  // pages of views that the kernel, or one instruction, may touch now
-  std::map<int, std::pair<SharedObject*, uint32_t>>
-      watches_;      // inotify: object, opens that are accounted for
+  struct Watch {                  // inotify
+    SharedObject* object = nullptr;
+    uint32_t explained = 0;  // opens that are accounted for
+    bool fresh = true;       // nobody has looked yet who had the file before
+  };
+  std::map<int, Watch> watches_;
   struct Attached {  // as the kernel told last
     uint64_t count = 0;
     int last = 0;  // who attached, detached or forked last

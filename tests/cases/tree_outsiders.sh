@@ -46,6 +46,12 @@ truncate -s 16384 words
 ) &
 NATIVE=no record_tree watcher "$O" watcher "$T/words"
 wait
+# It opens, writes and closes the file all the time, which the recorded one maps again and again: at any step of that.
+head -c 4096 /dev/zero >again
+"$O" rewriter "$T/again" &
+for round in 1 2; do NATIVE=no record_tree "again$round" "$O" remapper "$T/again"; done
+rm again
+wait
 # It is sent a descriptor.
 for how in one many; do
   "$P/tree_sent" serve "$T/socket.$how" &

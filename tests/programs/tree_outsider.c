@@ -189,8 +189,37 @@ static int watcher(const char* path) {
   return 0;
 }
 
+// A file that is mapped again and again, while another one opens, writes and closes it again and again.
+static int remapper(const char* path) {
+  for (int i = 0; i < 400; i++) {
+    const int fd = open(path, O_RDONLY);
+    volatile uint64_t* p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(fd >= 0 && p != MAP_FAILED);
+    for (int k = 0; k < 40; k++) {
+      uint64_t now = *p;
+      add(&now, sizeof now);
+    }
+    munmap((void*)p, 4096);
+    close(fd);
+  }
+  printf("digest %016lx\n", digest);
+  return 0;
+}
+static int rewriter(const char* path) {
+  for (uint64_t i = 1; access(path, F_OK) == 0; i++) {
+    const int fd = open(path, O_WRONLY);
+    usleep((useconds_t)(i * 37 % 100));
+    if (pwrite(fd, &i, sizeof i, 0) != sizeof i) break;
+    close(fd);
+    usleep((useconds_t)(i * 53 % 300));
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
   if (argc > 2) {
+    if (!strcmp(argv[1], "remapper")) return remapper(argv[2]);
+    if (!strcmp(argv[1], "rewriter")) return rewriter(argv[2]);
     if (!strcmp(argv[1], "writer")) return writer(argv[2]);
     if (!strcmp(argv[1], "reader")) return reader(argv[2]);
     if (!strcmp(argv[1], "watcher")) return watcher(argv[2]);
