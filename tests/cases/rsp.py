@@ -141,11 +141,13 @@ def states(s, count, seed):
 
 def onwards(s, *ticks):
     """From each of these moments forward to the end: replay checks itself on the way."""
-    # At first there is nothing else to start from; later the session has made checkpoints of its own.
-    s.goto("@%d" % int(ticks[-1]))
+    # At first there is nothing else to start from; later the session has made checkpoints of its own. What is near the
+    # start is not worth one.
+    farthest = max(int(tick) for tick in ticks)
+    s.goto("@%d" % farthest)
     used = int(re.search(r"(\d+) used", s.monitor("stored"))[1])
     print("%d used" % used)
-    assert used > 0, "no stored checkpoint was used"
+    assert used > 0 or farthest < 50_000_000, "no stored checkpoint was used"
     end = s.goto("end")
     assert s.ask("QPassSignals:" + ";".join("%x" % n for n in range(1, 150))) == "OK"
     for tick in ticks:
