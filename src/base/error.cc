@@ -1,9 +1,17 @@
 // The text of an errno value as a person wants it: the sentence to understand, the name to search for.
 #include "base/error.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 namespace backstep {
+
+int tell(const std::exception& e) {
+  fmt::print(stderr, "backstep: {}\n", e.what());
+  const auto* ours = dynamic_cast<const Error*>(&e);
+  return ours ? ours->exit_code : kExitFailure;
+}
 
 std::string errno_text(int err) {
   const char* sentence = strerrordesc_np(err);

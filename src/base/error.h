@@ -23,6 +23,9 @@ class Error : public std::runtime_error {
   int exit_code;
 };
 
+// Says it on stderr; the exit status that goes with it.
+int tell(const std::exception& e);
+
 // "No such file or directory (ENOENT)" for an errno value.
 std::string errno_text(int err);
 

@@ -81,12 +81,8 @@ int main(int argc, char** argv) {
   try {
     if (is_succession()) return succeed();
     status = run(argc, argv);
-  } catch (const Error& e) {
-    fmt::print(stderr, "backstep: {}\n", e.what());
-    status = e.exit_code;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "backstep: {}\n", e.what());
-    status = kExitFailure;
+    status = tell(e);
   }
   // A full disk behind `backstep dump >file` must not look like success.
   if (fflush(stdout) != 0 && status == 0) {

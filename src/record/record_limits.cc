@@ -17,6 +17,7 @@
 
 #include "guest/buffers.h"
 #include "record/recorder.h"
+#include "record/rights.h"
 
 namespace backstep::recorder {
 
@@ -42,12 +43,9 @@ Limit* kept_limit(Limits& limits, uint64_t resource) {
 
 // CAP_SYS_RESOURCE, in the first user namespace: elsewhere it does not count.
 bool may_raise_hard_limits() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct sets[2] = {};
-  if (syscall(SYS_capget, &header, sets) != 0) return false;
   uint64_t inside = 1, outside = 1, count = 0;
   std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
-  return (sets[0].effective >> CAP_SYS_RESOURCE & 1) && inside == 0 && outside == 0 && count == 0xffff'ffff;
+  return has_capability(CAP_SYS_RESOURCE) && inside == 0 && outside == 0 && count == 0xffff'ffff;
 }
 
 }  // namespace

@@ -35,8 +35,6 @@ using recording::TurnReason;
 
 namespace {
 
-constexpr const char* kLodgers = "a process that shares its parent's memory (clone with CLONE_VM)";
-
 user_regs_struct registers_of(const Thread& t) {
   constexpr uint64_t kUserCode = 0x33, kUserData = 0x2b, kRestartCall = -512;
   user_regs_struct r{};
@@ -59,32 +57,6 @@ int stopped_by(int signo, int event = 0) {
 }
 
 }  // namespace
-
-int64_t Recorder::do_lodge(const uint64_t args[6]) {
-  const uint64_t flags = args[0];
-  const Syscall& row = syscall_row(SYS_clone);
-  auto logged = [&](int64_t result) {
-    log_call(row, SYS_clone, args, result, false);
-    return result;
-  };
-  if (flags & CLONE_PIDFD) {
-    note_once(std::string("the program tried to start ") + kLodgers + " with CLONE_PIDFD: EAGAIN");
-    return logged(-EAGAIN);
-  }
-  start_threads();
-  auto body = std::make_unique<Body>();
-  const int64_t pid = start_lodger(*body, flags, process_.signals.mask);
-  if (pid < 0) return logged(pid);
-  Thread& thread = process_.start_thread(flags, args[1], args[4], static_cast<int>(pid));
-  if (flags & CLONE_CHILD_CLEARTID) thread.clear_child_tid = args[3];
-  if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(pid));
-  if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(pid));
-  Task& task = turns_.add(thread, std::move(body));
-  if (!(flags & CLONE_FILES))
-    task.fd_kinds.assign(std::begin(bs_record.fd_kind), std::end(bs_record.fd_kind));
-  arm_timer();
-  return logged(pid);
-}
 
 // The turn goes from one to the other.
 void Recorder::use_lodger(Task& from, Task& next) {

@@ -82,9 +82,8 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const uint64_t flags = nr == SYS_clone   ? args[0]
                          : nr == SYS_vfork ? CLONE_VFORK | CLONE_VM | SIGCHLD
                                            : SIGCHLD;
-  if (flags & CLONE_THREAD) return do_clone(args);
+  if (flags & CLONE_THREAD || is_lodger(flags)) return do_clone(args);
   if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
-  if (is_lodger(flags)) return do_lodge(args);
   const bool follow = !options_.follow.empty() && !detached_ && log_.active();
   if (!follow) note_once("the program started child processes, which were not recorded");
   const uint64_t number = follow ? tree_.next_number() : 0;

@@ -286,6 +286,7 @@ bool Recorder::poke(uint64_t addr, uint32_t value) {
   return true;
 }
 
+// A thread, or a lodger (record_lodgers.cc).
 int64_t Recorder::do_clone(const uint64_t args[6]) {
   const uint64_t flags = args[0];
   const Syscall& row = syscall_row(SYS_clone);
@@ -293,17 +294,28 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
     log_call(row, SYS_clone, args, result, false);
     return result;
   };
+  const bool lodger = is_lodger(flags);
   constexpr uint64_t kNeeded = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
-  if ((flags & kNeeded) != kNeeded) return logged(-EINVAL);
+  if (!lodger && (flags & kNeeded) != kNeeded) return logged(-EINVAL);
+  if (lodger && (flags & CLONE_PIDFD)) {
+    note_once(fmt::format("the program tried to start {} with CLONE_PIDFD: EAGAIN", kLodgers));
+    return logged(-EAGAIN);
+  }
   start_threads();
   auto body = std::make_unique<Body>();
-  if (!start_body(*body)) return logged(-EAGAIN);
+  if (lodger) {
+    if (long pid = start_lodger(*body, flags, process_.signals.mask); pid < 0) return logged(pid);
+  } else if (!start_body(*body)) {
+    return logged(-EAGAIN);
+  }
   Thread& thread = process_.start_thread(flags, args[1], args[4], body->tid);
   const int tid = thread.tid;
   if (flags & CLONE_CHILD_CLEARTID) thread.clear_child_tid = args[3];
   if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(tid));
   if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(tid));
-  turns_.add(thread, std::move(body));
+  Task& task = turns_.add(thread, std::move(body));
+  if (lodger && !(flags & CLONE_FILES))
+    task.fd_kinds.assign(std::begin(bs_record.fd_kind), std::end(bs_record.fd_kind));
   tell_thread(thread);
   arm_timer();
   return logged(tid);

@@ -146,7 +146,7 @@ class Recorder final : public guest::Placer {
   void make_checkpoint();
 
   // record_lodgers.cc: processes in this one's memory
-  int64_t do_lodge(const uint64_t args[6]);
+  static constexpr const char* kLodgers = "a process that shares its parent's memory (clone with CLONE_VM)";
   std::optional<Begun> lodger_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6],
                                    int64_t& result);
   bool lodger_action(int signo);

@@ -79,12 +79,8 @@ int replay_before_exec(const ReplayOptions& options, const recording::Library& l
       program->events = outcome.events;
       if (!outcome.incomplete.empty()) fmt::print(stderr, "backstep: {}\n", outcome.incomplete);
       if (outcome.damaged || outcome.kind != recording::EndKind::Exec) status = kExitDivergence;
-    } catch (const Error& e) {
-      fmt::print(stderr, "backstep: {}\n", e.what());
-      status = e.exit_code;
     } catch (const std::exception& e) {
-      fmt::print(stderr, "backstep: {}\n", e.what());
-      status = kExitFailure;
+      status = tell(e);
     }
     fflush(nullptr);
     _exit(status);
