@@ -23,7 +23,7 @@ using recording::Event;
 using recording::EventKind;
 
 constexpr const char* kKinds[] = {"none",     "syscall", "instr", "signal", "map",  "memory", "start",
-                                  "checksum", "note",    "end",   "file",   "turn", "shared"};
+                                  "checksum", "note",    "end",   "file",   "turn", "shared", "gap"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -170,6 +170,8 @@ std::string event_text(const Event& event, size_t strings) {
       return turn_text(event);
     case EventKind::Shared:
       return shared_text(event);
+    case EventKind::Gap:
+      return fmt::format("gap: what happened in the next {} ticks is not known", event.ticks);
     case EventKind::Start:
       return event.values.size() < 18
                  ? "start"
@@ -229,6 +231,9 @@ Json event_json(const Event& event, size_t strings) {
     case EventKind::Start:
       for (size_t i = 0; i < std::min(event.values.size(), std::size(kRegisters)); i++)
         j["registers"][kRegisters[i]] = event.values[i];
+      break;
+    case EventKind::Gap:
+      j["ticks"] = event.ticks;
       break;
     case EventKind::Turn:
       j["next_thread"] = event.next_thread;

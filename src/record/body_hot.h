@@ -34,6 +34,8 @@ extern Wakeups bs_wakeups;
 inline constexpr uint64_t kTurnSignal = 0x6b63'6261'0000'0001;        // to the runner: look around
 inline constexpr uint64_t kInterruptSignal = 0x6b63'6261'0000'0002;   // to a body: leave the call
 inline constexpr uint64_t kCheckpointSignal = 0x6b63'6261'0000'0004;  // to the runner: time for a checkpoint
+inline constexpr uint64_t kLookSignal =
+    0x6b63'6261'0000'0005;  // to the runner: it may have company (record_segments.cc)
 inline constexpr uint64_t kTimerSignal =
     0x6b63'6261'8000'0000;  // to the runner: a timer of the guest's (+ index)
 

@@ -34,14 +34,14 @@ namespace {
 
 constexpr double kSoon = 1e-4;  // seconds until the next try, where one was in vain
 
-bool kernel_spares_calls() {
+}  // namespace
+
+bool Recorder::cpu_timers_spare_calls() {
   utsname name{};
   int major = 0, minor = 0;
   if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &major, &minor) != 2) return false;
   return major > 5 || (major == 5 && minor >= 10);
 }
-
-}  // namespace
 
 // At the start of a program, and of a forked child, which has none of its parent's timers.
 void Recorder::start_checkpoints() {
@@ -50,7 +50,7 @@ void Recorder::start_checkpoints() {
   checkpoint_timer_ = -1;
   if (options_.checkpoints <= 0 || detached_ || !log_.active()) return;
   try {
-    if (!kernel_spares_calls()) throw Error("this needs Linux 5.10");
+    if (!cpu_timers_spare_calls()) throw Error("this needs Linux 5.10");
     RoomForFds room;
     series_.emplace(recording_, origin_.process, options_.checkpoints);
     checkpoint_timer_ = make_timer(CLOCK_THREAD_CPUTIME_ID, kCheckpointSignal, kCheckpointTimer);

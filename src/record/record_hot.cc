@@ -328,8 +328,8 @@ bool record_clock(Context& ctx) {
 bool record_syscall_hot(Context& ctx) {
   HotState& s = bs_record;
   uint64_t nr = ctx.gpr[RAX];
-  if (nr == kClockGettime && !s.sharing && !(engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) &&
-      record_clock(ctx))
+  if (nr == kClockGettime && !s.sharing && !s.segments &&
+      !(engine::bs_cache.watched_pages | engine::bs_cache.alias_pages) && record_clock(ctx))
     return true;
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
@@ -368,6 +368,10 @@ bool record_syscall_hot(Context& ctx) {
 }
 
 bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
+  return !bs_record.segments && record_host_op(ctx, insn);
+}
+
+bool record_host_op(Context& ctx, const isa::Insn& insn) {
   engine::HostOp op = engine::host_op_of(insn);
   if (op == engine::HostOp::None) return false;
   if (bs_record.log->chunk && !bs_record.log->has_room(128)) return false;
@@ -412,12 +416,12 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     const bool timer = value >> 31 == kTimerSignal >> 31;
     if (value == kShareSignal) s.share_request = true;
     if (value == kCheckpointSignal) s.checkpoint_request = true;
-    if (value == kCheckpointSignal && !s.threads) {
+    const bool at_ease = value == kCheckpointSignal || value == kLookSignal;
+    if (at_ease && !s.threads) {
       expect_all();
       return engine::SignalVerdict::Stop;
     }
-    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal ||
-        value == kCheckpointSignal || timer) {
+    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal || at_ease || timer) {
       auto& pc = uc->uc_mcontext.gregs[REG_RIP];
       if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
         pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
@@ -444,7 +448,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   mask |= ~(s.fatal_mask | kFaults);
   __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
   if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
-  return in_guest && !s.no_leave ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
+  return in_guest && !s.no_leave && !s.segments ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
 }
 
 }  // namespace backstep::recorder

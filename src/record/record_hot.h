@@ -87,6 +87,7 @@ void execute_plain(const guest::Syscall& row, uint64_t nr, const uint64_t args[6
 // Writes the event of a finished call. False: no room, `needed` says how much.
 bool log_syscall(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                  uint8_t flags, bool buffers);
+bool record_host_op(Context& ctx, const isa::Insn& insn);
 bool log_host_op(const Context& ctx, uint16_t op, unsigned count, const uint64_t* values);
 
 }  // namespace backstep::recorder

@@ -20,17 +20,13 @@
 //     found in /proc;
 //   * one opens it later: inotify tells (the signal is sent inside of the outsider's open(), so the guest
 //     stops within microseconds, before anything can be written through that descriptor).
-//   * one attaches a System V segment later: the kernel counts attachments and knows who made the last one.
-//   We
-//     look at every system call: who attaches a segment because the program has told it to is noticed before
-//     the program can know that it did.
+//   * one attaches a System V segment later: see record_segments.cc.
 // Memory without a name (MAP_ANONYMOUS) has no outsiders but children that are not recorded; those run in our
 // engine up to their execve, which takes the memory away, and take part as the others do.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -284,6 +280,10 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
   if (!(region->prot & needed)) return false;
 
   const Instruction in = instruction_at_rip();
+  // It must not see what is in another segment meanwhile, without our having looked whose that is.
+  for (const Accessed& a : in.accesses)
+    if (const Region* r = process_.map.find(a.start); r && r->dev == kSegments)
+      if (SharedObject* other = shared_object(*r); other && !other->has_view()) let_outsiders_in(*other);
   struct Part {
     Accessed access;
     size_t open;  // in opened_
@@ -425,33 +425,59 @@ bool Recorder::takes_part(int pid) const {
   return false;
 }
 
-// Does a process that is not recorded have the file open for writing, or mapped so that it can write?
-bool Recorder::outsider_has(uint64_t dev, uint64_t inode) const {
+namespace {
+
+// All processes but this one.
+template <class F>
+bool any_process(F f) {
   std::error_code ignored;
-  const std::string mapped = fmt::format(" {:02x}:{:02x} {} ", major(dev), minor(dev), inode);
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string name = entry.path().filename();
     if (!std::all_of(name.begin(), name.end(), ::isdigit) || std::stoi(name) == getpid()) continue;
-    const int pid = std::stoi(name);
-    bool has = false;
-    for (const auto& fd : std::filesystem::directory_iterator(entry.path() / "fd", ignored)) {
-      struct stat st {};
-      if (stat(fd.path().c_str(), &st) != 0 || st.st_dev != dev || st.st_ino != inode) continue;
-      std::ifstream info(entry.path() / "fdinfo" / fd.path().filename());
-      std::string word;
-      uint64_t flags = O_RDWR;
-      while (info >> word)
-        if (word == "flags:") info >> std::oct >> flags;
-      has |= (flags & O_ACCMODE) != O_RDONLY;
-    }
-    if (!has) {
-      std::ifstream maps(entry.path() / "maps");
-      for (std::string line; std::getline(maps, line);)
-        has |= line.find(mapped) != std::string::npos && line.find("s ") < 40 && line.find('w') < 40;
-    }
-    if (has && !takes_part(pid)) return true;
+    if (f(std::stoi(name), entry.path())) return true;
   }
   return false;
+}
+
+// Is something mapped shared and writable whose line in /proc/PID/maps has this text?
+bool maps_writable(const std::filesystem::path& process, const std::string& text) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find(text) != std::string::npos && line.find("s ") < 40 && line.find('w') < 40) return true;
+  return false;
+}
+
+bool opened_to_write(const std::filesystem::path& process, uint64_t dev, uint64_t inode) {
+  std::error_code ignored;
+  for (const auto& fd : std::filesystem::directory_iterator(process / "fd", ignored)) {
+    struct stat st {};
+    if (stat(fd.path().c_str(), &st) != 0 || st.st_dev != dev || st.st_ino != inode) continue;
+    std::ifstream info(process / "fdinfo" / fd.path().filename());
+    std::string word;
+    uint64_t flags = O_RDWR;
+    while (info >> word)
+      if (word == "flags:") info >> std::oct >> flags;
+    if ((flags & O_ACCMODE) != O_RDONLY) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Does a process that is not recorded have the file open for writing, or mapped so that it can write?
+bool Recorder::outsider_has(uint64_t dev, uint64_t inode) const {
+  const std::string mapped = fmt::format(" {:02x}:{:02x} {} ", major(dev), minor(dev), inode);
+  return any_process([&](int pid, const std::filesystem::path& process) {
+    return (opened_to_write(process, dev, inode) || maps_writable(process, mapped)) && !takes_part(pid);
+  });
+}
+
+// The kernel's name for a System V segment is device 1 and its id.
+bool Recorder::outsider_has_segment(int id) const {
+  const std::string mapped = fmt::format(" 00:01 {} ", id);
+  return any_process([&](int pid, const std::filesystem::path& process) {
+    return maps_writable(process, mapped) && !takes_part(pid);
+  });
 }
 
 // What happens to files is told by a signal. False: the kernel does not do that.
@@ -529,37 +555,6 @@ void Recorder::look_for_outsiders() {
     if (strange || outsider_has(key->first.first, key->first.second)) let_outsiders_in(*object);
   }
   for (auto& [watch, about] : watches_) about.fresh = false;
-}
-
-void Recorder::watch_segment(int id) {
-  shmid_ds about{};
-  if (shmctl(id, IPC_STAT, &about) != 0) return;
-  segments_[id] = {about.shm_nattch, about.shm_lpid};
-  bs_record.segments = true;
-}
-
-void Recorder::look_at_segments() {
-  for (auto it = segments_.begin(); it != segments_.end();) {
-    const int id = it->first;
-    const Attached before = it->second;
-    auto object = objects_.find({kSegments, static_cast<uint64_t>(id) + 1});
-    shmid_ds about{};
-    if (object == objects_.end() || object->second->is_open() || shmctl(id, IPC_STAT, &about) != 0) {
-      it = segments_.erase(it);
-      continue;
-    }
-    it->second = {about.shm_nattch, about.shm_lpid};
-    ++it;
-    if (before.count == about.shm_nattch && before.last == about.shm_lpid) continue;
-    bs_record.share_request = true;  // by somebody who may not send us a signal?
-    // One change, whose author is known; or several, of which only the last one is.
-    const uint64_t changes =
-        before.count > about.shm_nattch ? before.count - about.shm_nattch : about.shm_nattch - before.count;
-    constexpr uint64_t kDevice = 1;  // the kernel's name for all of them
-    if (!was_recorded(about.shm_lpid) || (changes > 1 && outsider_has(kDevice, static_cast<uint64_t>(id))))
-      let_outsiders_in(*object->second);
-  }
-  bs_record.segments = !segments_.empty();
 }
 
 // A process of this recording, which may have ended.

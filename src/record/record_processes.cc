@@ -164,6 +164,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   published_.become_child();
   hang_bells();
   start_checkpoints();
+  if (s.segments) look_regularly();
 }
 
 // --- vfork ---
@@ -193,7 +194,9 @@ void Recorder::live_as_vfork_child(void* recorder) {
   self.published_.vforked(self.vfork_depth_ - 1, getpid());
   self.set_real_mask();
   for (;;) {
-    self.react(self.process_.engine().run());
+    const engine::Stop stop = self.process_.engine().run();
+    self.look_after_guest(stop);
+    self.react(stop);
     self.before_guest();
   }
 }

@@ -2,9 +2,7 @@
 // (shared_memory.h).
 #include <fmt/format.h>
 #include <sys/inotify.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -95,9 +93,9 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
 void Recorder::share(const Region& r, bool outsiders) {
   SharedObject* object = shared_object(r);
   if (!object) return;
-  // The kernel's name for a System V segment is device 1 and its id.
-  const bool segment = r.dev == kSegments;
-  if (outsiders && !object->is_open() && outsider_has(segment ? 1 : r.dev, segment ? r.inode - 1 : r.inode))
+  if (outsiders && !object->is_open() &&
+      (r.dev == kSegments ? outsider_has_segment(static_cast<int>(r.inode) - 1)
+                          : outsider_has(r.dev, r.inode)))
     let_outsiders_in(*object);
   // Who had it open and has closed it just now may have written what is not in the log: that was told, too.
   if (!object->is_open() &&
@@ -114,121 +112,6 @@ void Recorder::share(const Region& r, bool outsiders) {
   }
 }
 
-// System V shared memory: a segment is an object like any other, named by its id.
-int64_t Recorder::do_shmat(const uint64_t args[6]) {
-  const Syscall& row = syscall_row(SYS_shmat);
-  auto logged = [&](int64_t result) {
-    log_call(row, SYS_shmat, args, result, false);
-    return result;
-  };
-  const auto id = static_cast<int>(args[0]);
-  const uint64_t flags = args[2];
-  shmid_ds about{};
-  if (shmctl(id, IPC_STAT, &about) != 0) return logged(-errno);
-  const uint64_t size = (about.shm_segsz + kPage - 1) & ~(kPage - 1);
-  uint64_t at = args[1];
-  if (at) {
-    if (at % kPage && !(flags & SHM_RND)) return logged(-EINVAL);
-    at &= ~(kPage - 1);
-    if (layout::overlaps_engine(at, at + size)) return logged(-EINVAL);
-    if (!process_.map.is_free(at, at + size) && !(flags & SHM_REMAP)) return logged(-EINVAL);
-  } else {
-    auto place = process_.map.find_free(size, 0, Zone::Data);
-    if (!place) return logged(-ENOMEM);
-    at = *place;
-  }
-  if (!process_.room_for_mapping(at, at + size, false)) return logged(-ENOMEM);
-  if (args[1]) process_.sys_munmap(at, size);
-  void* got = shmat(id, reinterpret_cast<void*>(at), static_cast<int>(flags & (SHM_RDONLY | SHM_EXEC)));
-  if (got != reinterpret_cast<void*>(at)) return logged(-errno);
-  Region r{at,
-           at + size,
-           flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_ANONYMOUS,
-           0,
-           fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)),
-           kSegments,
-           static_cast<uint64_t>(id) + 1};
-  process_.map.add(r);
-  logged(static_cast<int64_t>(at));
-  log_map(r, "");
-  if (objects_.count({r.dev, r.inode})) {
-    attach(r, -1);
-    share(r, false);
-    return static_cast<int64_t>(at);
-  }
-  void* alias = shmat(id, nullptr, static_cast<int>(flags & SHM_RDONLY));
-  if (alias == reinterpret_cast<void*>(-1)) return static_cast<int64_t>(at);
-  if (!attach(r, -1, alias)) return static_cast<int64_t>(at);
-  share(r, true);
-  watch_segment(id);
-  // What it held before.
-  if (SharedObject* object = shared_object(r); object && object->alone())
-    for (uint64_t page = at; page < at + size; page += kPage) {
-      auto* words = reinterpret_cast<const uint64_t*>(page);
-      if (std::any_of(words, words + kPage / 8, [](uint64_t w) { return w != 0; })) log_memory(page, kPage);
-    }
-  return static_cast<int64_t>(at);
-}
-
-namespace {
-
-// Mappings of a segment in the kernel's books of a process.
-uint64_t real_attachments(int pid, int id) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-  const std::string inode = fmt::format(" {} ", id);
-  uint64_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find(" /SYSV") != std::string::npos && line.find(inode) != std::string::npos;
-  return count;
-}
-
-}  // namespace
-
-// shmctl tells how often a segment is attached, that is how many mappings the kernel has of it: among them
-// our own second ones, and the pieces that the rights to single pages cut a mapping into. Instead of those of
-// recorded processes it shall be what their programs have mapped. While nobody else has it that is all there
-// is; the pieces change at any moment and cannot be counted then. With outsiders there are no pieces.
-void Recorder::show_attachments(const uint64_t args[6], int64_t result) {
-  if (result < 0 || (args[1] != IPC_STAT && args[1] != SHM_STAT && args[1] != SHM_STAT_ANY)) return;
-  const int id = static_cast<int>(args[1] == IPC_STAT ? args[0] : static_cast<uint64_t>(result));
-  auto* about = reinterpret_cast<shmid_ds*>(args[2]);
-  uint64_t unknown = about->shm_nattch, shown = 0;
-  if (unknown == 0) return;
-  if (bs_record.segments) look_at_segments();
-  const bool outsiders = shared_control::is_open(control_path(kSegments, static_cast<uint64_t>(id) + 1));
-  std::set<int> seen;
-  auto look_at = [&](int pid, const MemoryMap& map) {
-    unknown -= std::min(unknown, real_attachments(pid, id));
-    map.for_each(
-        [&](const Region& r) { shown += r.dev == kSegments && r.inode == static_cast<uint64_t>(id) + 1; });
-  };
-  auto look_at_other = [&](int pid) {
-    if (!seen.insert(pid).second || real_attachments(pid, id) == 0) return;
-    if (const auto other = published_by(recording_, pid)) look_at(pid, *other->map);
-  };
-  seen.insert(getpid());
-  if (!vfork_) look_at(getpid(), process_.map);  // else it is the parent's
-  for (int pid : published_pids(recording_.dir())) look_at_other(pid);
-  // A child that has just been forked has not told anything yet.
-  std::error_code ignored;
-  if (unknown || !outsiders)
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored))
-      if (const int pid = std::atoi(entry.path().filename().c_str()); pid > 0 && is_recorded(pid))
-        look_at_other(pid);
-  about->shm_nattch = outsiders || shown == 0 ? unknown + shown : shown;
-}
-
-int64_t Recorder::do_shmdt(const uint64_t args[6]) {
-  const Region* r = process_.map.find(args[0]);
-  int64_t result = -EINVAL;
-  if (r && r->start == args[0] && r->name.starts_with("/SYSV"))
-    result = process_.sys_munmap(r->start, r->end - r->start);
-  if (!vfork_) drop_unmapped();
-  log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
-  return result;
-}
-
 // From here on pages have owners, and requests for them must be served while the guest waits in the kernel:
 // that is what bodies are for.
 void Recorder::start_sharing() {
@@ -236,17 +119,23 @@ void Recorder::start_sharing() {
   start_threads();
 }
 
+// Changes the real rights to a part of a mapping.
+bool Recorder::protect(SharedObject& object, uint64_t at, uint64_t size, int prot) {
+  bool done = false;
+  change_mappings(object, [&] { done = mprotect(reinterpret_cast<void*>(at), size, prot) == 0; });
+  return done;
+}
+
 // Takes the rights away, except to what is held.
 void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end) {
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object || r.end <= start || r.start >= end) return;
     process_.engine().forget(r.start, r.end);
-    mprotect(reinterpret_cast<void*>(r.start), r.end - r.start, PROT_NONE);
+    protect(object, r.start, r.end - r.start, PROT_NONE);
     for (uint64_t page : object.held_pages()) {
       const uint64_t offset = page * kPage;
       if (offset < r.offset || offset - r.offset >= r.end - r.start) continue;
-      mprotect(reinterpret_cast<void*>(r.start + (offset - r.offset)), kPage,
-               real_prot(r.prot, object.hold(page)));
+      protect(object, r.start + (offset - r.offset), kPage, real_prot(r.prot, object.hold(page)));
     }
   });
 }
@@ -270,7 +159,9 @@ const std::vector<Recorder::Window>& Recorder::windows(SharedObject& object) {
 void Recorder::keep_apart(SharedObject& object, uint64_t page, uint64_t at) {
   constexpr uint64_t kMost = 8192;
   if (object.set_apart(page, kMost))
-    madvise(reinterpret_cast<void*>(at), kPage, page % 2 ? MADV_RANDOM : MADV_SEQUENTIAL);
+    change_mappings(object, [&] {
+      madvise(reinterpret_cast<void*>(at), kPage, page % 2 ? MADV_RANDOM : MADV_SEQUENTIAL);
+    });
 }
 
 // Makes the guest's rights to a page those that it holds.
@@ -282,10 +173,9 @@ void Recorder::set_page_rights(SharedObject& object, uint64_t page) {
     const uint64_t at = w.start + (offset - w.offset);
     if (w.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
     if (hold == Hold::None) keep_apart(object, page, at);
-    if (mprotect(reinterpret_cast<void*>(at), kPage, real_prot(w.prot, hold)) == 0) continue;
+    if (protect(object, at, kPage, real_prot(w.prot, hold))) continue;
     // The kernel allows no more mappings (vm.max_map_count): begin anew, with nothing.
-    for (const Window& all : windows(object))
-      mprotect(reinterpret_cast<void*>(all.start), all.end - all.start, PROT_NONE);
+    for (const Window& all : windows(object)) protect(object, all.start, all.end - all.start, PROT_NONE);
     object.release_all();
     return;
   }
@@ -317,6 +207,21 @@ void Recorder::drop_unmapped() {
   });
 }
 
+// True: others have changed it. Nullopt: the object was opened while we waited; nobody owns its pages any
+// more.
+std::optional<bool> Recorder::get_page(SharedObject& object, uint64_t page, Hold wanted) {
+  const bool changed = object.acquire(page, wanted, [this] { serve_shared(); });
+  if (object.has_view()) {
+    object.release_all();
+    return std::nullopt;
+  }
+  if (object.hold(page) < wanted) {
+    open_object(object);
+    return std::nullopt;
+  }
+  return changed;
+}
+
 // Gets the page at `addr` for the guest. `in_call`: for the system call under way, else for the instruction
 // at rip. False: not a shared page, or it is accessible already.
 bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
@@ -327,12 +232,9 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   const uint64_t at = addr & ~(kPage - 1), page = (r->offset + (at - r->start)) / kPage;
   if (object->hold(page) >= wanted) return false;
   if (!in_call && own_alone(*object)) return true;
-  if (object->acquire(page, wanted, [this] { serve_shared(); }))
-    log_shared(at, object->contents(page), object->before(), in_call);
-  if (object->hold(page) < wanted) {
-    open_object(*object);
-    return true;
-  }
+  const std::optional<bool> changed = get_page(*object, page, wanted);
+  if (!changed) return true;
+  if (*changed) log_shared(at, object->contents(page), object->before(), in_call);
   set_page_rights(*object, page);
   if (object->contested(page)) {
     requests_.emplace_back(object, page);
@@ -358,7 +260,7 @@ bool Recorder::own_alone(SharedObject& object) {
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object) return;
     process_.engine().forget(r.start, r.end);
-    mprotect(reinterpret_cast<void*>(r.start), r.end - r.start, real_prot(r.prot, Hold::Write));
+    protect(object, r.start, r.end - r.start, real_prot(r.prot, Hold::Write));
   });
   return true;
 }
@@ -374,13 +276,14 @@ std::optional<uint64_t> Recorder::address_of(SharedObject& object, uint64_t page
 void Recorder::own_object_page(SharedObject& object, uint64_t page) {
   if (object.has_view()) return;
   const std::optional<uint64_t> at = address_of(object, page);
-  if (object.acquire(page, Hold::Write, [this] { serve_shared(); })) {
+  const std::optional<bool> changed = get_page(object, page, Hold::Write);
+  if (!changed) return;
+  if (*changed) {
     if (at)
       log_shared(*at, object.contents(page), object.before(), true);
     else
       object.forget(page);
   }
-  if (object.hold(page) != Hold::Write) return open_object(object);
   if (at) set_page_rights(object, page);
 }
 

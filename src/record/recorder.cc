@@ -236,7 +236,9 @@ void Recorder::run() {
   start_checkpoints();
   for (;;) {
     try {
-      react(process_.engine().run());
+      const engine::Stop stop = process_.engine().run();
+      look_after_guest(stop);
+      react(stop);
     } catch (const LodgerEnded&) {
       // Another thread goes on.
     }
@@ -256,6 +258,7 @@ void Recorder::before_guest() {
   if (!opened_.empty()) close_views();
   if (bs_record.outsider) look_for_outsiders();
   if (bs_record.segments) look_at_segments();
+  leave_for_guest();
 }
 
 void Recorder::react(const engine::Stop& stop) {
@@ -291,7 +294,10 @@ void Recorder::end_budget() {
   constexpr uint64_t kMostSteps = 12;
   for (uint64_t steps = chaos_.on() && bs_record.threads ? chaos_.below(kMostSteps) : 0; steps > 0; steps--) {
     ctx.limit = ctx.tick + 1;
-    if (auto stop = process_.engine().step(); stop && stop->kind != engine::Stop::TickStop) {
+    leave_for_guest();
+    auto stop = process_.engine().step();
+    look_after_guest(stop);
+    if (stop && stop->kind != engine::Stop::TickStop) {
       ctx.limit = ctx.tick + 1 + chaos_.budget();
       return react(*stop);
     }
@@ -351,6 +357,8 @@ void Recorder::on_syscall() {
           break;
         }
         result = execute(row, nr, args);
+        // Somebody who came while it waited: what it was given is now what that one has made of it.
+        if (s.segments && look_at_segments()) own_arguments(row, nr, args);
         if (nr == SYS_shmctl) show_attachments(args, result);
         log_call(row, nr, args, result);
         if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
@@ -403,9 +411,9 @@ void Recorder::take_memory_checksum() {
 }
 
 void Recorder::on_host_op(const isa::Insn& insn) {
-  if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room
+  if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room, or leaves it to us
     log_.reserve(4096);
-    record_host_op_hot(context(), insn);
+    record_host_op(context(), insn);
   } else {
     if (bs_record.sharing) own_operands();
     if (auto fault = process_.emulate(insn)) on_fault(*fault);
@@ -680,7 +688,7 @@ uint64_t Recorder::leave_real_state(int deadly) {
   if (!vfork_) bs_wakeups.idle = 1;  // bodies need not wake us
   const uint64_t all = ~0ull, deadly_bit = deadly ? 1ull << (deadly - 1) : 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
-  for (int timer : {timer_, checkpoint_timer_})
+  for (int timer : {timer_, checkpoint_timer_, look_timer_})
     if (timer >= 0 && !vfork_) syscall(SYS_timer_delete, timer);
   const KernelSigaction ignore{1, 0, 0, 0};
   syscall(SYS_rt_sigaction, SIGTRAP, &ignore, nullptr, 8);  // forgets those that are ours

@@ -139,6 +139,7 @@ class Recorder final : public guest::Placer {
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
 
   // record_checkpoints.cc
+  static bool cpu_timers_spare_calls();
   void start_checkpoints();
   void end_checkpoints(const std::string& why);
   void await_checkpoint(double seconds) const;
@@ -206,10 +207,8 @@ class Recorder final : public guest::Placer {
   SharedObject* shared_object(const guest::Region& region);
   bool attach(const guest::Region& region, int fd, void* alias = nullptr);
   void share(const guest::Region& region, bool outsiders);
-  int64_t do_shmat(const uint64_t args[6]);
-  int64_t do_shmdt(const uint64_t args[6]);
-  void show_attachments(const uint64_t args[6], int64_t result);
   void start_sharing();
+  bool protect(SharedObject& object, uint64_t at, uint64_t size, int prot);
   void protect_shared(SharedObject& object, uint64_t start, uint64_t end);
   void keep_apart(SharedObject& object, uint64_t page, uint64_t at);
   void set_page_rights(SharedObject& object, uint64_t page);
@@ -223,6 +222,7 @@ class Recorder final : public guest::Placer {
   const std::vector<Window>& windows(SharedObject& object);
   bool own_alone(SharedObject& object);
   std::optional<uint64_t> address_of(SharedObject& object, uint64_t page);
+  std::optional<bool> get_page(SharedObject& object, uint64_t page, SharedObject::Hold wanted);
   void own_object_page(SharedObject& object, uint64_t page);
   void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -259,11 +259,10 @@ class Recorder final : public guest::Placer {
   std::optional<engine::Stop> step_alone();
   bool takes_part(int pid) const;
   bool outsider_has(uint64_t dev, uint64_t inode) const;
+  bool outsider_has_segment(int id) const;
   bool open_queue();
   void watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
-  void watch_segment(int id);
-  void look_at_segments();
   bool was_recorded(int pid);
   void let_outsiders_in(SharedObject& object);
   void become_outsider();
@@ -271,6 +270,26 @@ class Recorder final : public guest::Placer {
   void hand_out_inherited();
   void hand_out_sent(int socket, uint64_t messages, uint64_t count);
   void tell_opened(int fd);
+
+  // record_segments.cc: System V shared memory
+  struct Place {
+    Tick tick;
+    Address pc;
+    uint32_t digest;
+  };
+  int64_t do_shmat(const uint64_t args[6]);
+  int64_t do_shmdt(const uint64_t args[6]);
+  void show_attachments(const uint64_t args[6], int64_t result);
+  void change_mappings(SharedObject& object, const std::function<void()>& change);
+  static void expect_attachments(const SharedObject& object, int more);
+  bool has_company(SharedObject& object, const Attached& before, const Attached& now);
+  void watch_segment(int id);
+  void look_regularly();
+  void leave_for_guest();
+  void look_after_guest(const std::optional<engine::Stop>& stop);
+  bool look_at_segments(unsigned behind = 0);
+  std::vector<std::pair<uint64_t, uint64_t>> changeable_memory();
+  void log_gap(unsigned behind);
 
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -364,16 +383,15 @@ class Recorder final : public guest::Placer {
     bool fresh = true;       // nobody has looked yet who had the file before
   };
   std::map<int, Watch> watches_;
-  struct Attached {  // as the kernel told last
-    uint64_t count = 0;
-    int last = 0;  // who attached, detached or forked last
-  };
-  std::map<int, Attached> segments_;  // System V segments without outsiders, by id
-  std::set<int> recorded_pids_;       // of all logs up to …
+  std::map<int, Attached> segments_;  // System V segments without outsiders, by id, as they were last
+  // Where the guest was when these had no outsiders, if it has run since.
+  std::optional<Place> alone_until_;
+  int look_timer_ = -1;          // stops the guest for another look
+  std::set<int> recorded_pids_;  // of all logs up to …
   uint64_t recorded_logs_ = 0;
 
   std::optional<recording::CheckpointSeries> series_;  // record --checkpoints
-  static constexpr int kTurnTimer = INT_MAX, kCheckpointTimer = INT_MAX - 1;
+  static constexpr int kTurnTimer = INT_MAX, kCheckpointTimer = INT_MAX - 1, kLookTimer = INT_MAX - 2;
   int checkpoint_timer_ = -1;
   double checkpoint_cpu_ = 0;            // CPU time of this thread when the last one was made
   uint64_t forks_ = 0, event_base_ = 0;  // of this process since it last became another program

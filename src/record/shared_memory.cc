@@ -192,6 +192,17 @@ bool SharedObject::is_gone(uint32_t pid) const {
   return is_dead(pid, seat ? load(seat->started) : 0);
 }
 
+// For some microseconds: nobody waits for anything while it has it.
+void SharedObject::lock() const {
+  for (unsigned tries = 1;; tries++) {
+    uint32_t holder = 0;
+    if (__atomic_compare_exchange_n(&header_->lock, &holder, me_, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      return;
+    sched_yield();
+    if (tries % 1024 == 0 && is_gone(holder)) swap(header_->lock, holder, 0u);
+  }
+}
+
 void SharedObject::ask(uint64_t page, uint32_t pid) {
   if (Seat* seat = seat_of(pid)) {
     const uint32_t at = __atomic_fetch_add(&seat->mail_count, 1, __ATOMIC_SEQ_CST);

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,10 +33,17 @@ namespace backstep::recorder {
 
 inline constexpr uint64_t kShareSignal = 0x6b63'6261'0000'0003;  // SIGTRAP's value, see body_hot.h
 
-// The low 40 bits say who reads (a bit for each Seat), those above it are the writer's pid. A writer that
-// still waits for readers to leave is there already, so that no new ones come.
 inline constexpr uint64_t kSegments = 0x5359'5356;  // "SYSV": what we call the device of System V segments
 
+// How often a segment is attached, as the kernel tells.
+struct Attached {
+  uint64_t count = 0;
+  int last = 0;  // who attached, detached or forked last
+  friend bool operator==(const Attached&, const Attached&) = default;
+};
+
+// The low 40 bits say who reads (a bit for each Seat), those above it are the writer's pid. A writer that
+// still waits for readers to leave is there already, so that no new ones come.
 struct SharedPage {
   uint64_t state;
   uint32_t version;     // grows whenever a writer gives it back
@@ -74,7 +82,10 @@ struct SharedHeader {
   uint32_t attached;     // processes that have it mapped
   uint32_t open;         // 1: outsiders may write it; for ever
   uint32_t known_opens;  // how often recorded processes have opened the file
-  uint32_t reserved[28];
+  // System V: attachments that recorded processes account for, with all that the kernel counts as such, and
+  // how often that was corrected. Who changes it, or its own mappings, has the lock: its pid.
+  uint32_t attachments, corrections, lock;
+  uint32_t reserved[25];
   Seat seats[kSeats];
 };
 
@@ -171,6 +182,13 @@ class SharedObject {
   void open_page(uint64_t page, const std::function<void()>& meanwhile);
   unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
   uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
+
+  // System V segments: the kernel's id, and what is in SharedHeader for who has the lock.
+  std::optional<int> segment;
+  uint32_t& attachments() const { return header_->attachments; }
+  uint32_t& corrections() const { return header_->corrections; }
+  void lock() const;
+  void unlock() const { __atomic_store_n(&header_->lock, 0, __ATOMIC_SEQ_CST); }
 
   // Users. Who may not send us a signal changes the times of the control file instead, which we hear by
   // inotify: that is our bell.

@@ -20,6 +20,11 @@
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
 //   Shared    v tick-delta, v pc, u32 digest, v addr, run*    what another process changed in this page
 //     run       v unchanged bytes, v count, count bytes
+//   Gap       v tick-delta, v pc, u32 digest, v count, v ticks, 20 * v (16 registers, rip, rflags, FS base,
+//   GS
+//             base), v AVX-512 was used, v offset of ZMM16, XSAVE area of kGapVectors bytes
+//             from this control point on nothing is known, until so many ticks later the program had these
+//             registers, and memory as in the next `count` events, which are Memory events
 //   Start     18 * v (16 registers, rip, rflags), v ignored signals, v blocked signals (bit n-1: signal n),
 //             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
@@ -36,7 +41,7 @@
 namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
-inline constexpr uint32_t kLogVersion = 1;
+inline constexpr uint32_t kLogVersion = 2;           // 1: without Gap
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct FileHeader {
@@ -88,6 +93,7 @@ enum class EventKind : uint8_t {
   FileSize = 10,
   Turn = 11,
   Shared = 12,
+  Gap = 13,
 };
 // Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
 // instruction's); the tick grows by one with every turn.
@@ -108,7 +114,7 @@ enum EventFlag : uint8_t {
   kToStdout = 1,  // the call wrote to what was the program's stdout / stderr at its start
   kToStderr = 2,
   kInexact = 4,       // handled by the general fallback
-  kAsynchronous = 8,  // Signal, Turn, End: came from outside, not from the instruction at pc
+  kAsynchronous = 8,  // Signal, Turn, End, Gap: came from outside, not from the instruction at pc
   kInCall = 16,       // Memory, Shared: in the system call under way, before it is finished
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
   kGone = 64,         // Map: nothing is mapped there any more
@@ -127,6 +133,7 @@ struct EventHeader {
 };
 static_assert(sizeof(EventHeader) == 8);
 inline constexpr uint64_t kSharedPage = 4096;  // what a Shared event is about
+inline constexpr uint64_t kGapVectors = 4032;  // XSAVE area, standard format, in a Gap event
 inline constexpr uint32_t kMinEvent = sizeof(EventHeader) + 2;
 
 }  // namespace backstep::recording

@@ -281,6 +281,18 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       e.digest = c.u32();
       e.addr = c.varint();
       return c.ok && decode_runs(c, e);
+    case EventKind::Gap: {
+      place();
+      e.digest = c.u32();
+      e.length = c.varint();
+      e.ticks = c.varint();
+      constexpr int kValues = 22;
+      for (int i = 0; i < kValues; i++) e.values.push_back(c.varint());
+      const auto* vectors = reinterpret_cast<const std::byte*>(c.bytes(kGapVectors));
+      if (!c.ok || c.p != c.end) return false;
+      e.body = {vectors, kGapVectors};
+      break;
+    }
     case EventKind::Turn:
       place();
       e.digest = c.u32();

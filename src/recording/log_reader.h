@@ -73,17 +73,18 @@ struct Event {
   int64_t result = 0;             // Syscall; End: status
   uint64_t args[6] = {};          // Syscall
   std::vector<Piece> pieces;      // Syscall; Shared: addr and bytes of each change
-  std::vector<uint64_t> values;   // Instr, Start
+  std::vector<uint64_t> values;   // Instr, Start, Gap
+  Tick ticks = 0;                 // Gap: how long it is
   int signo = 0;                  // Signal
   int next_thread = 0;            // Turn: who has it from here on
   int thread = 1;                 // who had the turn when it happened (LogReader only)
   EndKind end{};                  // End
-  uint64_t addr = 0, length = 0;  // Map, Memory, Shared
+  uint64_t addr = 0, length = 0;  // Map, Memory, Shared; Gap: length is the number of Memory events
   int prot = 0, map_flags = 0;    // Map
   uint64_t offset = 0, dev = 0, inode = 0;
   std::string text;                 // Map: name; Note: text
   std::string key;                  // Map: store key
-  std::span<const std::byte> body;  // Signal: siginfo; Memory: contents; else the whole body
+  std::span<const std::byte> body;  // Signal: siginfo; Memory: contents; Gap: XSAVE area; else the whole body
 };
 
 // False: the bytes are not an event of a known kind. `tick` is the running tick, updated.

@@ -58,6 +58,8 @@ const char* kind_name(EventKind kind) {
       return "turn of a thread";
     case EventKind::Shared:
       return "change of shared memory by another process";
+    case EventKind::Gap:
+      return "gap";
     default:
       return "unknown event";
   }
@@ -224,6 +226,34 @@ void Replayer::change_memory(const Event& e) {
   process_.map.overwrite(e.addr, e.addr + e.length);
   process_.prepare_write(e.addr, e.addr + e.length);
   set_memory(e);
+}
+
+// Over a stretch of time that was not recorded (record_segments.cc): all that may be different behind it is
+// in the log. If that ends before all of it is there, this is the end.
+void Replayer::leap(const Event& gap) {
+  Context& ctx = context();
+  if (gap.digest != register_digest(ctx))
+    diverged(gap, event_text(gap) + ", other registers", place(ctx.tick, ctx.rip));
+  std::vector<Event> memory(gap.length);
+  for (Event& e : memory) {
+    if (!take(e)) return end_incomplete();
+    if (e.kind != EventKind::Memory)
+      throw Error(fmt::format("the log is damaged: {} in a gap", kind_name(e.kind)), kExitDivergence);
+  }
+  constexpr size_t kRip = 16, kFlags = 17, kFs = 18, kGs = 19, kEvex = 20, kHi16 = 21;
+  if (gap.values[kEvex]) {
+    if (gap.values[kHi16] != engine::bs_cache.hi16_offset)
+      throw Error(
+          "the recording has AVX-512 registers in the form of another CPU; replay it on one like that");
+    process_.engine().count_in_memory();
+  }
+  for (const Event& e : memory) change_memory(e);
+  std::copy_n(gap.values.begin(), 16, ctx.gpr);
+  ctx.rip = gap.values[kRip], ctx.rflags = gap.values[kFlags];
+  ctx.fs_base = gap.values[kFs], ctx.gs_base = gap.values[kGs];
+  static_assert(sizeof ctx.xsave == recording::kGapVectors);
+  std::memcpy(ctx.xsave, gap.body.data(), sizeof ctx.xsave);
+  ctx.tick = gap.tick + gap.ticks;
 }
 
 void Replayer::prepare() {
@@ -712,6 +742,12 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       if (e.digest != register_digest(ctx))
         diverged(e, event_text(e) + ", other registers", place(ctx.tick, ctx.rip));
       change_memory(e);
+    } else if (kind == EventKind::Gap) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      if (!reached(e)) break;
+      take(e);
+      leap(e);
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);

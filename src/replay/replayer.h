@@ -105,6 +105,7 @@ class Replayer {
   void react(const engine::Stop& stop);
   void set_memory(const recording::Event& event);
   void change_memory(const recording::Event& event);
+  void leap(const recording::Event& gap);
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);

@@ -111,7 +111,8 @@ void Replayer::look_ahead() {
       take(e);
       continue;
     }
-    const bool outside = (kind == EventKind::Signal || kind == EventKind::Turn || kind == EventKind::End)
+    const bool outside = (kind == EventKind::Signal || kind == EventKind::Turn || kind == EventKind::End ||
+                          kind == EventKind::Gap)
                              ? (header.flags & recording::kAsynchronous) != 0
                              : kind == EventKind::Shared && !(header.flags & recording::kInCall);
     if (outside) {

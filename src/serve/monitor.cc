@@ -160,7 +160,13 @@ Monitor::Answer Monitor::arrived(const Arrival& arrival) {
   a.moved = arrival;
   switch (arrival.why) {
     case Arrival::Missing:
-      a.text = "there is no such moment in the recording; now at " + where() + "\n";
+      if (const Tick gap = timeline_.log().gap_up_to(timeline_.now().tick))
+        a.text = fmt::format(
+            "that is in a gap of the recording, {} ticks long ('backstep info' says why); now behind it, at "
+            "{}\n",
+            gap, where());
+      else
+        a.text = "there is no such moment in the recording; now at " + where() + "\n";
       break;
     case Arrival::Interrupted:
       a.text = "interrupted on the way, at " + where() + "\n";

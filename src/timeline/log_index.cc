@@ -30,6 +30,7 @@ bool has_moment(EventKind kind) {
     case EventKind::Signal:
     case EventKind::Turn:
     case EventKind::Shared:
+    case EventKind::Gap:
     case EventKind::End:
       return true;
     default:
@@ -146,6 +147,10 @@ void LogIndex::read(const Log& log) {
           signals_.push_back({m, e.signo, {info, info + e.body.size()}});
           break;
         }
+        case EventKind::Gap:
+          recording::decode_event(bytes, tick, e);
+          gaps_.emplace_back(m.tick, m.tick + e.ticks);
+          break;
         case EventKind::Turn:
           recording::decode_event(bytes, tick, e);
           turns_.push_back({m.tick + 1, e.next_thread});

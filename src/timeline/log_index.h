@@ -59,6 +59,18 @@ class LogIndex {
   const std::vector<ForkMoment>& forks() const { return forks_; }  // vfork and the like as well
   const std::vector<Moment>& thread_starts() const { return thread_starts_; }
   const std::vector<Turn>& turns() const { return turns_; }  // the first is the start
+  // The tick or, where the recording has a gap (Gap events), the one that the gap begins in.
+  Tick before_gap(Tick tick) const {
+    for (auto [from, to] : gaps_)
+      if (tick > from && tick < to) return from;
+    return tick;
+  }
+  // The length of the gap that ends with this tick; 0: none does.
+  Tick gap_up_to(Tick tick) const {
+    for (auto [from, to] : gaps_)
+      if (tick == to) return to - from;
+    return 0;
+  }
   // The last moment whose state can be shown: in front of the instruction that ends the program.
   const Moment& last() const { return last_; }
   // How it ends there, in words; and the signal that it dies of there, or 0.
@@ -138,8 +150,9 @@ class LogIndex {
   std::vector<ForkMoment> forks_;
   std::vector<Moment> thread_starts_;
   std::vector<Turn> turns_{{0, 1}};
-  std::set<uint64_t> notes_;               // events that say something to people
-  std::map<uint64_t, uint64_t> children_;  // events that a child's log begins with, and that log
+  std::vector<std::pair<Tick, Tick>> gaps_;  // from, to
+  std::set<uint64_t> notes_;                 // events that say something to people
+  std::map<uint64_t, uint64_t> children_;    // events that a child's log begins with, and that log
   struct Spawned {
     uint64_t event = 0, log = 0;  // the last event before the execve
   };

@@ -488,7 +488,7 @@ Arrival Timeline::step_back(int tid) {
     const Position end = present ? now_ : Position{turns[i + 1].tick, 0, 0};
     Tick tried = ~0ull;
     for (Tick back : {Tick(1), Tick(64), last}) {
-      const Tick start = last >= back + first ? last - back : first;
+      const Tick start = log_.before_gap(last >= back + first ? last - back : first);
       if (start == tried) continue;
       tried = start;
       Position at;
