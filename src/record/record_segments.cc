@@ -13,6 +13,7 @@
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -191,17 +192,20 @@ void Recorder::expect_attachments(const SharedObject& object, int more) {
   object.unlock();
 }
 
-// `before`: when we asked last. While pages change hands the same numbers may mean other things.
-bool Recorder::has_company(SharedObject& object, const Attached& before, const Attached& now) {
+// `last`: what the kernel said when we asked last. While pages change hands the same numbers may mean other
+// things.
+bool Recorder::has_company(SharedObject& object, Attached& last) {
   if (object.is_open()) return true;
-  if (object.alone() && before == now) return false;
-  if (before != now) bs_record.share_request = true;  // by somebody who may not send us a signal?
-  if (!was_recorded(now.last)) return true;
-  object.lock();
-  const auto real = attached(*object.segment);
-  const uint32_t unexplained = real ? static_cast<uint32_t>(real->count) - object.attachments() : 0;
+  const bool alone = object.alone();
+  if (!alone) object.lock();
+  const auto now = attached(*object.segment);
+  const uint32_t unexplained = now ? static_cast<uint32_t>(now->count) - object.attachments() : 0;
   const uint32_t corrections = object.corrections();
-  object.unlock();
+  if (!alone) object.unlock();
+  if (!now || (alone && *now == last)) return false;
+  if (*now != last) bs_record.share_request = true;  // by somebody who may not send us a signal?
+  if (now->last != last.last && !was_recorded(now->last)) return true;
+  last = *now;
   if (unexplained == 0) return false;
   if (outsider_has_segment(*object.segment)) return true;
   // A child was forked, a process has ended. Who has come in the meantime stays unexplained.
@@ -220,7 +224,7 @@ void Recorder::watch_segment(int id) {
   if (!now || object == objects_.end()) return;
   object->second->segment = id;
   expect_attachments(*object->second, 2);  // the guest's and ours
-  segments_[id] = {0, now->last};          // whoever else there is is to be looked for
+  segments_[id] = {0, getpid()};           // whoever else there is is to be looked for
   if (!bs_record.segments) look_regularly();
   bs_record.segments = true;
 }
@@ -240,8 +244,11 @@ void Recorder::look_regularly() {
   syscall(SYS_timer_settime, look_timer_, 0, &spec, nullptr);
 }
 
-// The guest goes on from here.
+// The guest goes on from here. Who has come since we looked is noticed later, with a gap from here on; after
+// a call that took longer it is worth another look.
 void Recorder::leave_for_guest() {
+  constexpr uint64_t kLong = 50'000;  // processor cycles
+  if (bs_record.segments && __rdtsc() - looked_ > kLong) look_at_segments();
   if (!bs_record.segments) return;
   const Context& ctx = context();
   alone_until_ = Place{ctx.tick, ctx.rip, register_digest(ctx)};
@@ -262,24 +269,45 @@ bool Recorder::look_at_segments(unsigned behind) {
   for (auto it = segments_.begin(); it != segments_.end();) {
     const int id = it->first;
     auto object = objects_.find({kSegments, static_cast<uint64_t>(id) + 1});
-    const auto now = attached(id);
-    if (object == objects_.end() || object->second->has_view() || !now) {
+    if (object == objects_.end() || object->second->has_view()) {
       it = segments_.erase(it);
       continue;
     }
-    const bool company = has_company(*object->second, std::exchange(it->second, *now), *now);
+    const bool company = has_company(*object->second, it->second);
     ++it;
     if (!company) continue;
     if (alone_until_) log_gap(behind);
     let_outsiders_in(*object->second);
     opened = true;
   }
+  looked_ = __rdtsc();
   bs_record.segments = !segments_.empty();
   if (!bs_record.segments && look_timer_ >= 0) {
     syscall(SYS_timer_delete, look_timer_);
     look_timer_ = -1;
   }
   return opened;
+}
+
+// Does the call use memory of a segment, or might it?
+bool Recorder::concerns_segments(const Syscall& row, const uint64_t args[6]) const {
+  for (int i = 0; i < row.argc; i++) {
+    switch (row.args[i].kind) {
+      case Arg::IovIn:
+      case Arg::IovOut:
+      case Arg::MsgIn:
+      case Arg::MsgOut:
+      case Arg::MmsgIn:
+      case Arg::MmsgOut:
+      case Arg::Varies:
+        return true;
+      default:
+        break;
+    }
+    const Region* r = is_scalar(row.args[i].kind) || !args[i] ? nullptr : process_.map.find(args[i]);
+    if (r && r->dev == kSegments) return true;
+  }
+  return false;
 }
 
 // --- gaps ---

@@ -257,7 +257,6 @@ void Recorder::run() {
 void Recorder::before_guest() {
   if (!opened_.empty()) close_views();
   if (bs_record.outsider) look_for_outsiders();
-  if (bs_record.segments) look_at_segments();
   leave_for_guest();
 }
 
@@ -358,7 +357,7 @@ void Recorder::on_syscall() {
         }
         result = execute(row, nr, args);
         // Somebody who came while it waited: what it was given is now what that one has made of it.
-        if (s.segments && look_at_segments()) own_arguments(row, nr, args);
+        if (s.segments && concerns_segments(row, args) && look_at_segments()) own_arguments(row, nr, args);
         if (nr == SYS_shmctl) show_attachments(args, result);
         log_call(row, nr, args, result);
         if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);

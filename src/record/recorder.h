@@ -282,7 +282,8 @@ class Recorder final : public guest::Placer {
   void show_attachments(const uint64_t args[6], int64_t result);
   void change_mappings(SharedObject& object, const std::function<void()>& change);
   static void expect_attachments(const SharedObject& object, int more);
-  bool has_company(SharedObject& object, const Attached& before, const Attached& now);
+  bool has_company(SharedObject& object, Attached& last);
+  bool concerns_segments(const guest::Syscall& row, const uint64_t args[6]) const;
   void watch_segment(int id);
   void look_regularly();
   void leave_for_guest();
@@ -386,6 +387,7 @@ class Recorder final : public guest::Placer {
   std::map<int, Attached> segments_;  // System V segments without outsiders, by id, as they were last
   // Where the guest was when these had no outsiders, if it has run since.
   std::optional<Place> alone_until_;
+  uint64_t looked_ = 0;          // time stamp counter when we last did
   int look_timer_ = -1;          // stops the guest for another look
   std::set<int> recorded_pids_;  // of all logs up to …
   uint64_t recorded_logs_ = 0;
