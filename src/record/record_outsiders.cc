@@ -480,39 +480,120 @@ bool Recorder::outsider_has_segment(int id) const {
   });
 }
 
-// What happens to files is told by a signal. False: the kernel does not do that.
-bool Recorder::open_queue() {
-  int& queue = bs_record.our_fds[2];
-  if (queue >= 0) return true;
+namespace {
+
+constexpr uint32_t kOpens = IN_OPEN | IN_CLOSE_NOWRITE | IN_CLOSE_WRITE;
+
+int new_queue() {
   RoomForFds room;
-  queue = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  const int queue = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  return queue < 0 ? -1 : recording::move_fd_high(queue);
+}
+
+}  // namespace
+
+// What happens to files is told by a signal. False: the kernel does not do that.
+bool Recorder::listen_to(int queue) {
+  bs_record.our_fds[2] = queue;
   if (queue < 0) return false;
-  queue = recording::move_fd_high(queue);
   f_owner_ex owner{F_OWNER_TID, gettid()};
   if (fcntl(queue, F_SETSIG, SIGTRAP) != 0 || fcntl(queue, F_SETOWN_EX, &owner) != 0 ||
       fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
     ::close(queue);
-    queue = -1;
+    bs_record.our_fds[2] = -1;
     return false;
   }
   tell_fds();
   return true;
 }
 
+// Before execve: a signal that the kernel sends while that is under way would meet the new program, and kill
+// it. If execve fails we go on.
+void Recorder::stop_listening() {
+  if (const int queue = bs_record.our_fds[2]; queue >= 0) fcntl(queue, F_SETFL, O_NONBLOCK);
+}
+
+void Recorder::listen_again() {
+  const int queue = bs_record.our_fds[2];
+  if (queue < 0) return;
+  fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK);
+  bs_record.outsider = true;  // what we have missed
+}
+
+bool Recorder::open_queue() {
+  return bs_record.our_fds[2] >= 0 || listen_to(new_queue());
+}
+
+void Recorder::note_deafness() {
+  note_once(
+      "inotify cannot be used: what processes that are not recorded write into shared memory is "
+      "not logged if they open it later");
+}
+
 // Asks the kernel to tell us when the file of `fd` is opened.
 void Recorder::watch_opens(SharedObject& object, int fd) {
-  if (!open_queue()) {
-    note_once(
-        "inotify cannot be used: what processes that are not recorded write into shared memory is "
-        "not logged if they open it later");
-    return;
-  }
+  if (!open_queue()) return note_deafness();
   const int queue = bs_record.our_fds[2];
-  const int watch = inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(),
-                                      IN_OPEN | IN_CLOSE_NOWRITE | IN_CLOSE_WRITE);
+  const int watch = inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), kOpens);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
   // Another user may map it one day.
   inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB);
+}
+
+// A way to the file that is mapped: by the name that it had, a descriptor that the program has, or our second
+// mapping (which not everybody may use). Empty: none.
+std::string Recorder::way_to(SharedObject& object) {
+  std::optional<Region> region;
+  process_.map.for_each([&](const Region& r) {
+    if (shared_object(r) == &object) region = r;
+  });
+  if (!region) return "";
+  auto leads_there = [&](const std::string& path) {
+    struct stat st {};
+    return stat(path.c_str(), &st) == 0 && st.st_dev == region->dev && st.st_ino == region->inode;
+  };
+  if (leads_there(region->name)) return region->name;
+  std::error_code ignored;
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd", ignored))
+    if (leads_there(fd.path())) return fd.path();
+  const uint64_t alias = object.alias(0);
+  const std::string mapping =
+      fmt::format("/proc/self/map_files/{:x}-{:x}", alias, alias + object.pages() * kPage);
+  return leads_there(mapping) ? mapping : "";
+}
+
+// Before fork: the child needs ears of its own, as its parent may take long to pass on what it hears. It
+// listens from now on, so that it misses nobody.
+void Recorder::listen_for_child() {
+  if (watches_.empty()) return;
+  child_queue_ = new_queue();
+  if (child_queue_ < 0) return note_deafness();
+  for (auto& [watch, about] : watches_) {
+    SharedObject& object = *about.object;
+    if (object.is_open()) continue;
+    const std::string path = way_to(object);
+    const int own = path.empty() ? -1 : inotify_add_watch(child_queue_, path.c_str(), kOpens);
+    // Without a name hardly anybody can open it; and then the parent hears of it.
+    if (own >= 0) child_watches_[own] = {&object, object.known_opens(), about.fresh};
+    inotify_add_watch(child_queue_, object.path().c_str(), IN_ATTRIB);
+  }
+  look_for_outsiders();  // those who were there before
+}
+
+// … in the child, and in the parent.
+void Recorder::listen_as_child(bool shares_files) {
+  int& queue = bs_record.our_fds[2];
+  if (queue >= 0 && !shares_files) ::close(queue);
+  queue = -1;
+  watches_ = std::move(child_watches_);
+  child_watches_.clear();
+  if (listen_to(std::exchange(child_queue_, -1))) bs_record.outsider = true;  // what has been told already
+}
+
+void Recorder::forget_child() {
+  if (child_queue_ >= 0) ::close(child_queue_);
+  child_queue_ = -1;
+  child_watches_.clear();
 }
 
 // Somebody opened a file that we have mapped.

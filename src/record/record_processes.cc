@@ -92,6 +92,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
   share_with_child();
+  if (!(flags & CLONE_FILES)) listen_for_child();
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
@@ -106,6 +107,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     if (flags & CLONE_SETTLS) ctx.fs_base = args[4];
     return 0;
   }
+  forget_child();
   if (result < 0)
     for (auto& [key, object] : objects_) object->no_child();
   set_real_mask();
@@ -147,11 +149,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
     if (object->has_view()) open_object(*object);  // the one that it has is its parent's
   }
   requests_.clear();
-  watches_.clear();
-  if (int& queue = s.our_fds[2]; queue >= 0) {
-    if (!shares_files) ::close(queue);
-    queue = -1;
-  }
+  listen_as_child(shares_files);
   if (s.sharing) start_threads();
   // A child of vfork may fork: that is a process like any other, with memory of its own.
   vfork_ = s.no_leave = false;
@@ -430,6 +428,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   if (!vfork_) {
     kill_lodgers();
     for (auto& [key, object] : objects_) object->leave();
+    stop_listening();
     process_.engine().save_translations();
   }
   // Those who look at us now wait until the new program has told about itself, or see it natively.
@@ -460,8 +459,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   } else {
     published_.become_child();
   }
-  if (!vfork_)
+  if (!vfork_) {
     for (auto& [key, object] : objects_) object->return_to();
+    listen_again();
+  }
   if (!objects_.empty()) start_sharing();
   check_shared(0, ~0ull);
   set_real_mask();

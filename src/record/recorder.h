@@ -260,7 +260,15 @@ class Recorder final : public guest::Placer {
   bool takes_part(int pid) const;
   bool outsider_has(uint64_t dev, uint64_t inode) const;
   bool outsider_has_segment(int id) const;
+  bool listen_to(int queue);
+  void stop_listening();
+  void listen_again();
   bool open_queue();
+  void note_deafness();
+  std::string way_to(SharedObject& object);
+  void listen_for_child();
+  void listen_as_child(bool shares_files);
+  void forget_child();
   void watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
   bool was_recorded(int pid);
@@ -384,6 +392,8 @@ class Recorder final : public guest::Placer {
     bool fresh = true;       // nobody has looked yet who had the file before
   };
   std::map<int, Watch> watches_;
+  int child_queue_ = -1;  // … of the child that is being forked
+  std::map<int, Watch> child_watches_;
   std::map<int, Attached> segments_;  // System V segments without outsiders, by id, as they were last
   // Where the guest was when these had no outsiders, if it has run since.
   std::optional<Place> alone_until_;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An outsider attaches a System V segment while the recorded program computes on it, without any call that could tell:
-# what cannot be known is a gap, all else is exact, and one can travel over the gap both ways.
+# what cannot be known is a gap, all else is exact, and one can travel over the gap both ways. Also while recorded
+# processes take pages from each other; and with a file, where we are told, so that there is no gap.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
 export LIMIT=60
@@ -13,14 +14,15 @@ for line in sys.stdin:
         print(e["event"], e["tick"], e["tick"] + e["ticks"])'; }
 with_gap=
 for round in 1 2 3; do
-  for how in spin clock threads timer children; do
+  for how in spin clock threads timer children file; do
     name=rec-$how$round
-    rm -f id
+    rm -f id id.memory
     "$O" outsider "$T/id" &
     NATIVE=no record_tree "$name" "$O" recorded "$how" "$T/id"
     wait $! || fail "the outsider of $name"
     "$BACKSTEP" info "$name" >about
     if [ -n "$(gaps "$name")" ]; then
+      [ "$how" != file ] || fail "a gap with a file"
       grep -q 'ticks until that was noticed are not in the recording (a gap)' about || fail "info does not tell of the gap"
       [ "$how" != spin ] || with_gap=$name
     fi

@@ -6,7 +6,7 @@ export LIMIT=60
 O=$P/tree_outsider
 for round in 1 2 3; do
   NATIVE=no RECORD_OPTIONS=--no-follow record_tree "named$round" "$O" shared.file
-  grep -qx ok "named$round.out" || fail "the recorded one did not come to its end"
+  grep -qx ok "named$round.out" || fail "the recorded one did not come to its end: $(cat "named$round.out")"
   "$BACKSTEP" info "named$round" | seen 'shared with processes that are not recorded' ||
     fail "info does not tell of outsiders"
 done
@@ -18,7 +18,7 @@ NATIVE=no record_tree followed "$O" shared.file
 
 for round in 1 2; do
   NATIVE=no RECORD_OPTIONS=--no-follow record_tree "operands$round" "$P/tree_operands" shared.file
-  grep -q '^calls 20,' "operands$round.out" || fail "the recorded one did not come to its end"
+  grep -q "^calls 20," "operands$round.out" || fail "the recorded one did not come to its end: $(cat "operands$round.out")"
 done
 NATIVE=no record_tree operands_followed "$P/tree_operands" shared.file
 
@@ -50,6 +50,9 @@ wait
 head -c 4096 /dev/zero >again
 "$O" rewriter "$T/again" &
 for round in 1 2; do NATIVE=no record_tree "again$round" "$O" remapper "$T/again"; done
+# … and also while that one becomes another program.
+NATIVE=no REPLAYS=1 record_tree becomer "$O" becomer "$T/again" 30
+grep -qx 'became all of them' becomer.out || fail "it did not live through its becoming another program"
 rm again
 wait
 # It is sent a descriptor.

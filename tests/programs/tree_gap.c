@@ -1,6 +1,8 @@
 // An unrecorded process attaches a System V segment and writes to it while the recorded one computes on it,
 // without a system call that could tell of it.
-//   tree_gap recorded HOW FILE   the segment's id goes to FILE; HOW: spin, clock, threads, timer, children
+//   tree_gap recorded HOW FILE   the segment's id goes to FILE; HOW: spin, clock, threads, timer, children;
+//   or file: children
+//                                that share the file FILE.memory
 //   tree_gap sender FIFO FILE    … waits in a write from the segment to FIFO
 //   tree_gap outsider FILE [FIFO]
 #define _GNU_SOURCE
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -25,9 +28,19 @@ struct segment {
   volatile uint32_t words[kWords];
 };
 
-static struct segment* make(const char* file) {
-  int id = shmget(IPC_PRIVATE, 1 << 20, IPC_CREAT | 0600);
-  struct segment* s = shmat(id, NULL, 0);
+static struct segment* map_file(const char* file, int flags) {
+  char name[4096];
+  snprintf(name, sizeof name, "%s.memory", file);
+  int fd = open(name, O_RDWR | flags, 0600);
+  if (fd < 0 || ftruncate(fd, 1 << 20)) perror(name), exit(1);
+  void* s = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return s == MAP_FAILED ? perror("mmap"), exit(1), NULL : s;
+}
+
+static struct segment* make(const char* file, int in_file) {
+  int id = in_file ? -1 : shmget(IPC_PRIVATE, 1 << 20, IPC_CREAT | 0600);
+  struct segment* s = in_file ? map_file(file, O_CREAT) : shmat(id, NULL, 0);
   if (s == (void*)-1) perror("shmat"), exit(1);
   for (int i = 0; i < kWords; i++) s->words[i] = (uint32_t)i;
   char name[4096];
@@ -36,7 +49,7 @@ static struct segment* make(const char* file) {
   fprintf(f, "%d\n", id);
   fclose(f);
   rename(name, file);
-  shmctl(id, IPC_RMID, NULL);  // it can be attached all the same
+  if (!in_file) shmctl(id, IPC_RMID, NULL);  // it can be attached all the same
   return s;
 }
 
@@ -83,13 +96,14 @@ static void* work(void* p) {
 }
 
 static int recorded(const char* how, const char* file) {
-  struct segment* s = make(file);
+  const int in_file = !strcmp(how, "file");
+  struct segment* s = make(file, in_file);
   if (!strcmp(how, "timer")) {
     signal(SIGALRM, on_alarm);
     struct itimerval often = {{0, 700}, {0, 700}};
     setitimer(ITIMER_REAL, &often, NULL);
   }
-  pid_t child = strcmp(how, "children") ? -1 : fork();
+  pid_t child = in_file || !strcmp(how, "children") ? fork() : -1;
   struct job other = {s, how, 0}, mine = {s, how, 0};
   pthread_t thread;
   const int threads = !strcmp(how, "threads");
@@ -107,7 +121,7 @@ static int recorded(const char* how, const char* file) {
 
 // What is in the memory when the kernel takes it, and not before, is what is sent.
 static int sender(const char* fifo, const char* file) {
-  struct segment* s = make(file);
+  struct segment* s = make(file, 0);
   int fd = open(fifo, O_WRONLY);
   char* from = (char*)s->words;
   for (size_t at = 0; at < 900000;) {
@@ -129,7 +143,7 @@ static int outsider(const char* file, const char* fifo) {
   if (!f || fscanf(f, "%d", &id) != 1) return fputs("no segment\n", stderr), 1;
   int fd = fifo ? open(fifo, O_RDONLY) : -1;
   usleep(20000 + (unsigned)getpid() % 10000);
-  struct segment* s = shmat(id, NULL, 0);
+  struct segment* s = id < 0 ? map_file(file, 0) : shmat(id, NULL, 0);
   if (s == (void*)-1) return perror("outsider: shmat"), 1;
   for (int i = 0; i < kWords; i++) s->words[i] = s->words[i] * 2654435761u + 7;
   char* bytes = (char*)s;

@@ -1,8 +1,8 @@
-// Memory shared with a process that is not recorded: run with `record --no-follow`, the child below is one. Both
-// hammer a file mapped shared: atomics of all sizes, a spin lock, a ring of messages, a sequence lock, string
-// instructions over pages, system calls into the memory, a futex; then the outsider changes the file by write().
-// What the recorded one reads depends on timing, and goes into its digest: a replay that reads anything else ends
-// differently.
+// Memory shared with a process that is not recorded: run with `record --no-follow`, the child below is one.
+// Both hammer a file mapped shared: atomics of all sizes, a spin lock, a ring of messages, a sequence lock,
+// string instructions over pages, system calls into the memory, a futex; then the outsider changes the file
+// by write(). What the recorded one reads depends on timing, and goes into its digest: a replay that reads
+// anything else ends differently.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -142,8 +142,8 @@ static struct shared* map(const char* path, int flags) {
   int fd = open(path, flags, 0600);
   CHECK(fd >= 0);
   if (flags & O_CREAT) CHECK(ftruncate(fd, sizeof(struct shared)) == 0);
-  struct shared* s =
-      mmap(0, sizeof *s, (flags & O_ACCMODE) == O_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  struct shared* s = mmap(0, sizeof *s, (flags & O_ACCMODE) == O_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
+                          MAP_SHARED, fd, 0);
   CHECK(s != MAP_FAILED);
   close(fd);
   return s;
@@ -205,6 +205,23 @@ static int remapper(const char* path) {
   printf("digest %016lx\n", digest);
   return 0;
 }
+// Has the file mapped whenever it becomes another program.
+static int becomer(char** argv) {
+  const int fd = open(argv[2], O_RDONLY), left = atoi(argv[3]);
+  volatile uint64_t* p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  CHECK(fd >= 0 && p != MAP_FAILED);
+  close(fd);
+  uint64_t now = *p;
+  add(&now, sizeof now);
+  if (left == 0) {
+    puts("became all of them");
+    return 0;
+  }
+  char less[16];
+  snprintf(less, sizeof less, "%d", left - 1);
+  execl("/proc/self/exe", argv[0], argv[1], argv[2], less, (char*)0);
+  return 9;
+}
 static int rewriter(const char* path) {
   for (uint64_t i = 1; access(path, F_OK) == 0; i++) {
     const int fd = open(path, O_WRONLY);
@@ -219,6 +236,7 @@ static int rewriter(const char* path) {
 int main(int argc, char** argv) {
   if (argc > 2) {
     if (!strcmp(argv[1], "remapper")) return remapper(argv[2]);
+    if (!strcmp(argv[1], "becomer")) return becomer(argv);
     if (!strcmp(argv[1], "rewriter")) return rewriter(argv[2]);
     if (!strcmp(argv[1], "writer")) return writer(argv[2]);
     if (!strcmp(argv[1], "reader")) return reader(argv[2]);
