@@ -38,7 +38,7 @@ C
 recorded late 139
 find_it() {
   local start=$SECONDS
-  in_gdb late 'continue' 'watch -location victim->next' 'reverse-continue' 'backtrace' 'monitor when' 'continue' 'continue'
+  in_gdb late 'watch -location victim->next' 'reverse-continue' 'backtrace' 'monitor when' 'continue' 'continue'
   say "session $1: $((SECONDS - start)) s"
   printed '#[01] .* in name_it|^#[01] +name_it'
   printed '#[12] .*main \(\) at .*late.c'
