@@ -270,6 +270,8 @@ def workloads(folder, quick):
         # Natively it is slower than private memory, too: page faults of shared memory cost more.
         Workload("64 MB shared memory, alone (CPU time)", [here("shared"), "alone", "64", str(20 // scale)],
                  cpu_time=True, against="64 MB private memory (CPU time)", targets={"record_against": 1.1}),
+        Workload("64 MB System V segment, alone (CPU time)", [here("shared"), "segment", "64", str(20 // scale)],
+                 cpu_time=True, against="64 MB private memory (CPU time)", targets={"record_against": 1.1}),
         Workload("shared memory, ping-pong of 2 processes", [here("shared"), "pingpong", str(4000 // scale)],
                  calls=8000 // scale),
         Workload("shared memory, 2 processes on one counter", [here("shared"), "counter", str(20_000_000 // scale)],

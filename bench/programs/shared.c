@@ -1,11 +1,13 @@
-// Memory that is private or shared: `shared private|alone MB ROUNDS` walks it, `shared pingpong ROUNDS` passes a word
-// back and forth between two processes, `shared counter ROUNDS` has both count on one page at the same time.
+// Memory that is private, shared or System V's: `shared private|alone|segment MB ROUNDS` walks it, `shared
+// pingpong ROUNDS` passes a word back and forth between two processes, `shared counter ROUNDS` has both count
+// on one page at the same time.
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,10 +22,14 @@ int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "alone";
   long n = argc > 2 ? atol(argv[2]) : 64;
   const int kind = strcmp(how, "private") ? MAP_SHARED : MAP_PRIVATE;
-  if (!strcmp(how, "private") || !strcmp(how, "alone")) {
+  const int segment = !strcmp(how, "segment");
+  if (!strcmp(how, "private") || !strcmp(how, "alone") || segment) {
     size_t size = (size_t)n << 20;
-    long* memory = mmap(0, size, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+    const int id = segment ? shmget(IPC_PRIVATE, size, IPC_CREAT | 0600) : -1;
+    long* memory =
+        segment ? shmat(id, 0, 0) : mmap(0, size, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 1;
+    if (segment) shmctl(id, IPC_RMID, 0);
     walk(memory, (long)(size / sizeof *memory), argc > 3 ? atol(argv[3]) : 10);
     return 0;
   }

@@ -16,11 +16,13 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
@@ -37,8 +39,26 @@ using recording::EventKind;
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
-constexpr int64_t kLookEvery = 1'000'000;     // ns of CPU time; the kernel makes it one of its own ticks
-constexpr uint64_t kTooMuch = 64ull << 30;    // of writable address space: looking through it takes too long
+constexpr int64_t kLookEvery = 1'000'000;   // ns of CPU time; the kernel makes it one of its own ticks
+constexpr uint64_t kTooMuch = 64ull << 30;  // of writable address space: looking through it takes too long
+enum class Filled { None, InMemory, Somewhere };
+
+// Has a segment any pages? Are all of them in memory, none in the swap space?
+Filled filled_part(int id) {
+  std::ifstream list("/proc/sysvipc/shm");
+  std::string line;
+  std::getline(list, line);
+  while (std::getline(list, line)) {
+    std::istringstream words(line);
+    // key, shmid, perms, size, cpid, lpid, nattch, uid, gid, cuid, cgid, atime, dtime, ctime, rss, swap
+    std::array<int64_t, 16> column{};
+    for (int64_t& c : column) words >> c;
+    if (!words || column[1] != id) continue;
+    return column[15] ? Filled::Somewhere : column[14] ? Filled::InMemory : Filled::None;
+  }
+  return Filled::Somewhere;
+}
+
 constexpr uint64_t kMostAtOnce = 1ull << 20;  // bytes of memory in one event
 
 }  // namespace
@@ -91,9 +111,13 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   if (!attach(r, -1, alias)) return static_cast<int64_t>(at);
   share(r, true);
   watch_segment(id);
-  // What it held before.
-  if (SharedObject* object = shared_object(r); object && object->alone())
+  // What it held before. Looking at pages that are not there yet would make them.
+  const Filled filled = filled_part(id);
+  if (SharedObject* object = shared_object(r); object && object->alone() && filled != Filled::None)
     for (uint64_t page = at; page < at + size; page += kPage) {
+      unsigned char there = 1;
+      if (filled == Filled::InMemory) mincore(reinterpret_cast<void*>(page), kPage, &there);
+      if (!(there & 1)) continue;
       auto* words = reinterpret_cast<const uint64_t*>(page);
       if (std::any_of(words, words + kPage / 8, [](uint64_t w) { return w != 0; })) log_memory(page, kPage);
     }
