@@ -298,7 +298,7 @@ void Recorder::log_turn(TurnReason reason, uint8_t flags, Address pc, int next) 
 
 bool Recorder::follows(const std::string& path) const {
   if (options_.follow == "*") return true;
-  if (options_.follow.empty()) return leader_;
+  if (options_.follow.empty()) return leader_ && !vfork_;
   return fnmatch(options_.follow.c_str(), path.c_str(), 0) == 0 ||
          fnmatch(options_.follow.c_str(), std::filesystem::path(path).filename().c_str(), 0) == 0;
 }
@@ -394,7 +394,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     environment = {fmt::format("{}={}", kSuccessionVariable, message)};
     program = "/proc/self/exe";
   } else {
-    note_once(fmt::format("the program became {} (execve), which was not recorded", *path));
+    note_once(fmt::format("the program {} {} (execve), which was not recorded", vfork_ ? "started" : "became",
+                          *path));
     hand_out_inherited();
   }
   if (stderr_ >= 0 && follow) set_close_on_exec(stderr_, false);

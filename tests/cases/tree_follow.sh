@@ -9,6 +9,10 @@ command='echo begin; echo text | tr a-z A-Z; seq 3 | cat; exit 4'
 RECORD_OPTIONS=--no-follow OUTPUT=same TREE_OUTPUT=no record_tree alone bash -c "$command"
 [ "$(names alone)" = start:bash ] || fail "--no-follow recorded $(names alone)"
 "$BACKSTEP" info alone | seen 'not recorded' || fail "info does not say that children were not recorded"
+# Children that are spawned (vfork) are children as well.
+RECORD_OPTIONS=--no-follow OUTPUT=same TREE_OUTPUT=no record_tree spawns "$P/tree_spawn"
+[ "$(names spawns | wc -w)" = 1 ] || fail "--no-follow recorded what was spawned: $(names spawns)"
+"$BACKSTEP" info spawns | seen 'the program started .* which was not recorded' || fail "info does not say that what was spawned was not recorded"
 RECORD_OPTIONS=--no-follow OUTPUT=same record_tree execs bash -c 'echo one; exec bash -c "echo two; exec echo three"'
 [ "$(names execs)" = "start:bash exec:bash exec:echo" ] || fail "--no-follow does not follow the first process: $(names execs)"
 
