@@ -319,7 +319,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
 
 // --- memory ---
 
-std::string Recorder::keep(int fd) {
+std::string Recorder::keep(int fd, bool times_tell) {
   // A limit on file sizes (ulimit -f) must end as an error here, not as a signal for the program.
   struct Quiet {
     sighandler_t before = std::signal(SIGXFSZ, SIG_IGN);
@@ -333,7 +333,7 @@ std::string Recorder::keep(int fd) {
       }
     }
   } quiet(*this);
-  std::string key = store_.add(fd);
+  std::string key = times_tell ? store_.add(fd) : store_.insert(fd);
   if (!detached_ && keys_.insert(key).second) recording_.add_key(key);
   return key;
 }
@@ -463,7 +463,10 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   if (S_ISREG(st.st_mode)) {
     RoomForFds room;
     try {
-      key = keep(fd);
+      // What is written through a mapping need not change a file's times, and on tmpfs never does.
+      const bool written_silently =
+          writable_share || (tree_.shared_files() && access(control_path(r.dev, r.inode).c_str(), F_OK) == 0);
+      key = keep(fd, !written_silently);
       if (!writable_share) {
         Fd copy(store_.open(key));
         Region snapshot = r;

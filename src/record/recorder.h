@@ -322,7 +322,8 @@ class Recorder final : public guest::Placer {
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
   void log_discarded(uint64_t start, uint64_t end);
   void log_map(const guest::Region& region, const std::string& key, uint8_t event_flags = 0);
-  std::string keep(int fd);  // file contents into the store; the key
+  // File contents into the store; the key. `times_tell`: unless its times have changed it has not.
+  std::string keep(int fd, bool times_tell = true);
 
   // record_limits.cc
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
