@@ -22,6 +22,7 @@
 #include "guest/buffers.h"
 #include "record/descriptors.h"
 #include "record/recorder.h"
+#include "recording/writers.h"
 
 namespace backstep::recorder {
 
@@ -35,23 +36,6 @@ namespace {
 constexpr uint64_t kPage = layout::kPage;
 uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
-}
-
-// A lease that can be had says that nobody has the file open for writing. Not everybody may ask. If somebody
-// opens it while we have the lease the kernel says so with a SIGIO, which is nothing to the program.
-bool is_being_written(int fd) {
-  sigset_t io, before, pending;
-  sigemptyset(&io);
-  sigaddset(&io, SIGIO);
-  sigprocmask(SIG_BLOCK, &io, &before);
-  sigpending(&pending);
-  const bool leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
-  const bool busy = !leased && errno == EAGAIN;
-  if (leased) fcntl(fd, F_SETLEASE, F_UNLCK);
-  const timespec at_once{};
-  if (leased && !sigismember(&pending, SIGIO)) sigtimedwait(&io, nullptr, &at_once);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  return busy;
 }
 
 }  // namespace
@@ -370,8 +354,8 @@ void Recorder::log_discarded(uint64_t start, uint64_t end) {
 
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
 // is what the recording has, whatever becomes of the file. Shared mappings are the real thing if the program
-// can write to them, if somebody has the file open for writing, or if it was changed lately (most that are
-// mapped so are caches of libraries, which nobody changes).
+// can write to them, if somebody has the file open for writing, if it was changed lately, or if it could be
+// changed without a trace (most that are mapped so are caches of libraries, which nobody changes).
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_mmap);
   auto logged = [&](int64_t result) {
@@ -457,13 +441,14 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   std::string key;
   const bool read_only = !(prot & PROT_WRITE) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
   constexpr int64_t kHour = 3600;
-  const bool writable_share =
-      shared && (!read_only || ::time(nullptr) - st.st_mtim.tv_sec < kHour || is_being_written(fd));
+  auto has_writers = [&] { return recording::writers_of(fd) == recording::Writers::Some; };
+  const bool writable_share = shared && (!read_only || ::time(nullptr) - st.st_mtim.tv_sec < kHour ||
+                                         !recording::times_tell(fd, st) || has_writers());
   const bool attached = writable_share && S_ISREG(st.st_mode) && attach(r, fd);
   if (S_ISREG(st.st_mode)) {
     RoomForFds room;
     try {
-      // What is written through a mapping need not change a file's times, and on tmpfs never does.
+      // What is written through a mapping that somebody of us has need not have changed the file's times.
       const bool written_silently =
           writable_share || (tree_.shared_files() && access(control_path(r.dev, r.inode).c_str(), F_OK) == 0);
       key = keep(fd, !written_silently);
@@ -488,7 +473,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   logged(static_cast<int64_t>(at));
   log_map(r, key);
-  if (attached) share(r, !read_only || is_being_written(fd));
+  if (attached) share(r, !read_only || has_writers());
   return static_cast<int64_t>(at);
 }
 

@@ -3,9 +3,8 @@
 // and shared.
 //
 // Cheap when nothing is new: an identity index (`by-id/<dev>-<ino>-<size>-<mtime>-<ctime>`, a symlink whose
-// text is the key) tells the key of an unchanged file in a handful of system calls, without reading it. As in
-// git's index, a file touched within the last two seconds is "racy": it could change again without its time
-// stamps showing it, so such a file is neither looked up nor entered, just hashed.
+// text is the key) tells the key of an unchanged file in a handful of system calls, without reading it. A
+// file that could change without its time stamps showing it is neither looked up nor entered, just hashed.
 //
 // Safe when several recorders work at once, or one is killed: contents are first written to `tmp/` and then
 // renamed to a name that depends only on them, so any number of writers agree and readers never see half a
@@ -33,12 +32,12 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "recording/shared_folder.h"
+#include "recording/writers.h"
 
 namespace backstep::recording {
 namespace {
 
 constexpr size_t kBuffer = 256 << 10;  // fits in the L2 cache, so that what is copied is hashed from there
-constexpr int64_t kRacySeconds = 2;
 
 [[noreturn]] void fail(const std::string& what, int err) {
   throw Error(fmt::format("cannot {}: {}", what, errno_text(err)));
@@ -142,11 +141,6 @@ int64_t now_seconds() {
   timespec ts;
   clock_gettime(CLOCK_REALTIME, &ts);
   return ts.tv_sec;
-}
-
-bool is_racy(const struct stat& st) {
-  int64_t young = now_seconds() - kRacySeconds;
-  return st.st_mtim.tv_sec >= young || st.st_ctim.tv_sec >= young;
 }
 
 bool same_identity(const struct stat& a, const struct stat& b) {
@@ -271,7 +265,7 @@ std::string Store::add(int fd) {
   struct stat before, after;
   if (fstat(fd, &before) != 0) fail("look at " + source_name(fd), errno);
   if (!S_ISREG(before.st_mode)) throw Error("cannot store " + source_name(fd) + ": it is not a regular file");
-  if (is_racy(before)) return insert(fd);
+  if (!times_tell(fd, before)) return insert(fd);
   // A library is mapped in four pieces, one after the other.
   const int64_t now = now_seconds();
   if (!last_.key.empty() && now - last_.added < kGrace.count() / 4 && same_identity(last_.file, before) &&

@@ -19,4 +19,30 @@ PY
 sleep 4 # files that were touched just now are not trusted anyway
 NATIVE=no record_tree written sh -c "for word in firstone secondone thirdone; do $PYTHON $T/map.py $shm \$word; done"
 grep -q "^thirdone b'secondon' b'seco'" written.out || { cat written.out written.err; fail "the program did not see what was written"; }
+
+# Likewise if the writers are strangers that have gone, and if it is mapped privately, by the same process and by a later one.
+cat >look.py <<'PY'
+import mmap, os, sys, time
+def private():
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    print(bytes(mmap.mmap(fd, 8192, mmap.MAP_PRIVATE, mmap.PROT_READ)[:8]), flush=True)
+    os.close(fd)
+private()
+open(sys.argv[2] + ".asked", "w").close()
+while not os.path.exists(sys.argv[2] + ".done"): time.sleep(0.05)
+private()
+PY
+cat >stranger.sh <<EOF
+for turn in one two; do
+  while [ ! -e $T/\$turn.asked ]; do sleep 0.05; done
+  $PYTHON $T/map.py $shm stranger\$turn >/dev/null
+  $PYTHON $T/map.py $shm \${turn}stranger >/dev/null
+  touch $T/\$turn.done
+done
+EOF
+bash stranger.sh &
+stranger=$!
+NATIVE=no record_tree looked sh -c "for turn in one two; do $PYTHON $T/look.py $shm $T/\$turn; done"
+wait $stranger
+printf "b'%s'\n" thirdone onestran onestran twostran | cmp - looked.out || { cat looked.out looked.err; fail "a private mapping showed what had been there before"; }
 ok
