@@ -22,8 +22,9 @@ using recording::EndKind;
 using recording::Event;
 using recording::EventKind;
 
-constexpr const char* kKinds[] = {"none",     "syscall", "instr", "signal", "map",  "memory", "start",
-                                  "checksum", "note",    "end",   "file",   "turn", "shared", "gap"};
+constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
+                                  "memory", "start",   "checksum", "note",   "end",
+                                  "file",   "turn",    "shared",   "gap",    "resize"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -165,6 +166,7 @@ std::string event_text(const Event& event, size_t strings) {
       return fmt::format("memory {:#x}, {} bytes: {}", event.addr, event.length,
                          bytes_text(event.body, strings));
     case EventKind::FileSize:
+    case EventKind::Resize:
       return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length);
     case EventKind::Turn:
       return turn_text(event);
@@ -224,6 +226,7 @@ Json event_json(const Event& event, size_t strings) {
       j["length"] = event.length;
       break;
     case EventKind::FileSize:
+    case EventKind::Resize:
       j["device"] = event.dev;
       j["inode"] = event.inode;
       j["length"] = event.length;

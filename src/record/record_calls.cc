@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -459,6 +460,8 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         snapshot.flags |= MAP_PRIVATE;
         snapshot.content = content_of(key);
         if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
+      } else if (Fd copy(store_.open(key)); copy) {
+        fstat(copy.get(), &st);  // it may have grown meanwhile
       }
     } catch (const Error& e) {
       log_.stop(e.what());  // without the contents nothing behind this point can be replayed
@@ -484,11 +487,13 @@ std::optional<Recorder::ChangedFile> Recorder::changed_file(uint64_t nr, const u
   ChangedFile file{};
   file.fd = static_cast<int>(args[0]);
   if (nr == SYS_splice || nr == SYS_copy_file_range) file.fd = static_cast<int>(args[2]);
-  if (nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat)
-    file.fd = static_cast<int>(result);
-  if (nr == SYS_truncate) {
-    auto path = guest_text(args[0]);
-    if (!path || stat(path->c_str(), &st) != 0) return std::nullopt;
+  const bool by_folder = nr == SYS_openat || nr == SYS_openat2;
+  const bool opens = by_folder || nr == SYS_open || nr == SYS_creat;
+  if (opens) file.fd = static_cast<int>(result);
+  if (nr == SYS_truncate || (opens && result < 0)) {
+    auto path = guest_text(args[by_folder ? 1 : 0]);
+    const int folder = by_folder ? static_cast<int>(args[0]) : AT_FDCWD;
+    if (!path || fstatat(folder, path->c_str(), &st, 0) != 0) return std::nullopt;
   } else if (fstat(file.fd, &st) != 0) {
     return std::nullopt;
   }
@@ -498,23 +503,83 @@ std::optional<Recorder::ChangedFile> Recorder::changed_file(uint64_t nr, const u
   return file;
 }
 
+// How many bytes a call writes at most, if it is one of those that say so.
+static std::optional<uint64_t> written_length(uint64_t nr, const uint64_t args[6]) {
+  if (nr == SYS_write || nr == SYS_pwrite64) return args[2];
+  if (nr != SYS_writev && nr != SYS_pwritev && nr != SYS_pwritev2) return std::nullopt;
+  uint64_t length = 0;
+  for_each_iovec(args[1], std::min<uint64_t>(args[2], UIO_MAXIOV), ~0ull >> 1,
+                 [&](uint64_t, uint64_t n) { length += n; });
+  return length;
+}
+
+static bool is_positioned(uint64_t nr, const uint64_t args[6]) {
+  return nr == SYS_pwrite64 ||
+         ((nr == SYS_pwritev || nr == SYS_pwritev2) && static_cast<int64_t>(args[3]) != -1);
+}
+
+// Others have a file mapped that this process changes by calls: it takes part as they do, so that its pages
+// can be ours for that. (If it maps the file later it begins anew: attach().) False: nobody has, or all who
+// do must take us for an outsider.
+bool Recorder::take_part_to_write(const ChangedFile& file) {
+  const std::string control = control_path(file.id.first, file.id.second);
+  const uint64_t extent = shared_control::extent(control);
+  if (extent == 0) return false;
+  try {
+    if (shared_control::is_open(control)) return false;
+    if (vfork_) throw Error("its parent takes part, or not");
+    RoomForFds room;
+    auto object = std::make_unique<SharedObject>(
+        recording_.base(), control_name(file.id.first, file.id.second), file.fd, extent * kPage);
+    object->file = file.id;
+    object->only_written = true;
+    objects_[file.id] = std::move(object);
+    windows_of_ = nullptr;
+    start_sharing();
+    hang_bells();
+    return true;
+  } catch (const Error&) {  // perhaps it is open for writing only
+    shared_control::open_to_writer(control);
+    return false;
+  }
+}
+
 // Before a call that may change a file: its pages become ours, so that nobody else reads them meanwhile and
 // all who have them learn of the change. Those that this process has mapped are logged behind the call.
 void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
   auto file = changed_file(nr, args, -1);
   if (!file) return;
   auto it = objects_.find(file->id);
-  if (it == objects_.end()) shared_control::open_to_writer(control_path(file->id.first, file->id.second));
+  if (it == objects_.end() && take_part_to_write(*file)) it = objects_.find(file->id);
   if (it == objects_.end() || it->second->alone() || it->second->has_view()) return;
   SharedObject& object = *it->second;
-  uint64_t first = 0, last = object.pages() * kPage;
-  if (nr == SYS_write || nr == SYS_pwrite64) {
-    const bool append = fcntl(file->fd, F_GETFL) & O_APPEND;
-    const off_t now = nr == SYS_write ? lseek(file->fd, 0, SEEK_CUR) : static_cast<off_t>(args[3]);
-    first = append ? file->size : static_cast<uint64_t>(std::max<off_t>(now, 0));
-    if (first > file->size) first = file->size;  // what is between becomes zero
-    last = std::min(last, static_cast<uint64_t>(std::max<off_t>(now, 0)) + args[2]);
-    if (append) last = std::min(object.pages() * kPage, first + args[2]);
+  // Others may have mapped more of it.
+  if (object.extent() > object.pages()) {
+    try {
+      RoomForFds room;
+      object.extend(file->fd, object.extent() * kPage);
+    } catch (const Error&) {  // it is open for writing only
+      object.set_open();
+      open_object(object);
+      shared_control::open_to_writer(object.path());
+      return;
+    }
+  }
+  const uint64_t most = object.pages() * kPage;
+  uint64_t first = 0, last = most;
+  if (auto length = written_length(nr, args)) {
+    if (fcntl(file->fd, F_GETFL) & O_APPEND) {
+      first = file->size;  // or behind that, if others append as well
+    } else {
+      const off_t from = is_positioned(nr, args) ? static_cast<off_t>(args[3]) : lseek(file->fd, 0, SEEK_CUR);
+      first = static_cast<uint64_t>(std::max<off_t>(from, 0));
+      last = first > most ? most : std::min(most, first + *length);
+      first = std::min(first, file->size);  // what is between becomes zero
+      // (Who came to a page before it was there must not have it any more, or it would not see it come.)
+    }
+  } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
+    first = std::min(args[1], file->size);
+    last = std::min(most, page_up(std::max(args[1], file->size)));
   }
   for (uint64_t page = first / kPage; page * kPage < last; page++) own_object_page(object, page);
 }
@@ -523,7 +588,6 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   if (hot::is_error(result) || !log_.active()) return;
   auto file = changed_file(nr, args, result);
   if (!file || !shared_.count(file->id)) return;
-  const auto fd = static_cast<uint64_t>(file->fd);
   struct stat st {};
   st.st_dev = file->id.first;
   st.st_ino = file->id.second;
@@ -539,17 +603,19 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   uint64_t& old_size = shared_[{st.st_dev, st.st_ino}];
   uint64_t grown_from = size > old_size ? old_size & ~(kPage - 1) : size;
   uint64_t grown_to = size > old_size ? std::min(size, page_up(old_size)) : size;
+  if (auto it = objects_.find(file->id); it != objects_.end() && size < old_size)
+    it->second->forget_from(page_up(size) / kPage);
   old_size = size;
   uint64_t first = 0, last = size;
   auto n = static_cast<uint64_t>(result);
-  if (nr == SYS_write || nr == SYS_writev) {
-    off_t now = lseek(static_cast<int>(fd), 0, SEEK_CUR);
+  if (is_positioned(nr, args) && (fcntl(file->fd, F_GETFL) & O_APPEND)) {
+    first = size - n, last = size;  // Linux appends, whatever the offset
+  } else if (is_positioned(nr, args)) {
+    first = args[3], last = args[3] + n;
+  } else if (written_length(nr, args)) {
+    const off_t now = lseek(file->fd, 0, SEEK_CUR);
     if (now >= 0 && static_cast<uint64_t>(now) >= n)
       first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
-  } else if (nr == SYS_pwrite64 && (fcntl(static_cast<int>(fd), F_GETFL) & O_APPEND)) {
-    first = size - n, last = size;  // Linux appends, whatever the offset
-  } else if (nr == SYS_pwrite64) {
-    first = args[3], last = args[3] + n;
   } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
     first = last = 0;  // the new size says it all: what is cut is gone, what is added is zero
   }

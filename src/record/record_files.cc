@@ -142,6 +142,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   auto given = guest_text(args[at ? 1 : 0]);
   const std::string path = given ? whole_path(at ? args[0] : AT_FDCWD, *given) : "";
   uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
+  const bool truncates = flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2;
   const auto found = shown_file(path);
   // A file that we make is one of this process's.
   const bool ours = turns_.current().fd_kinds.empty();
@@ -167,6 +168,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
     const int fd = ::open(real.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
   } else {
+    if (truncates && (bs_record.shared_files || *bs_record.tree_files)) own_changed_file(nr, args);
     result = execute(row, nr, args);
   }
   if (found && (found->is("fd") || found->is("fdinfo"))) kind = kFdFolder | kFdProc;
@@ -184,8 +186,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   if (result >= 0) set_kind(static_cast<uint64_t>(result), kind);
   if (result >= 0) tell_opened(static_cast<int>(result));
   log_call(row, nr, args, result);
-  if (!shared_.empty() && (flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2))
-    log_file_change(nr, args, result);
+  if (!shared_.empty() && truncates) log_file_change(nr, args, result);
   return result;
 }
 

@@ -181,8 +181,7 @@ bool Recorder::refresh(OpenPage& open, uint64_t from, uint64_t to, bool in_call)
   SharedObject& object = *open.object;
   unsigned char* view = object.view(open.page);
   const unsigned char* real = object.real(open.page);
-  unsigned char probe;
-  if (!bs_guarded_copy(&probe, real, 1)) return false;
+  if (!log_existence(object, open.page, in_call)) return false;
   bool& known = object.known(open.page);
   SharedObject::Page before;
   if (known) std::memcpy(before.data(), view, kPage);
@@ -210,14 +209,21 @@ void Recorder::close_views() {
   opened_.clear();
 }
 
+// The page that was opened last; not, if the file does not reach so far.
+void Recorder::refresh_last(bool in_call) {
+  OpenPage& open = opened_.back();
+  if (refresh(open, 0, kPage, in_call)) return keep_before(open);
+  mprotect(reinterpret_cast<void*>(open.at), kPage, PROT_NONE);
+  opened_.pop_back();
+}
+
 // For the system call under way.
 void Recorder::open_range(SharedObject& object, const Region& r, uint64_t addr, uint64_t end) {
   for (uint64_t at = addr & ~(kPage - 1); at < end; at += kPage) {
     const size_t count = opened_.size();
     open_view(object, r, at);
     if (opened_.size() == count) continue;
-    refresh(opened_.back(), 0, kPage, true);
-    keep_before(opened_.back());
+    refresh_last(true);
   }
 }
 
@@ -234,8 +240,7 @@ void Recorder::own_for_host(uint64_t start, uint64_t end, bool write) {
     const size_t count = opened_.size();
     open_view(*object, *r, at);
     if (opened_.size() == count) continue;
-    refresh(opened_.back(), 0, kPage, false);
-    keep_before(opened_.back());
+    refresh_last(false);
   }
 }
 
@@ -305,6 +310,10 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
   };
   for (const Accessed& a : in.accesses) add(present_part(in, a));
   const bool exact = in.known && covered && !in.repeated;
+  // It may write less than its operand: by a mask, or an area of state.
+  constexpr uint64_t kLargestVector = 64;
+  const bool partial = in.masked || std::any_of(in.accesses.begin(), in.accesses.end(),
+                                                [](const Accessed& a) { return a.length > kLargestVector; });
   if (!covered) add({fault.address & ~(kPage - 1), kPage, true, true});
 
   const Address rip = ctx.rip;
@@ -318,7 +327,7 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
       OpenPage& open = opened_[part.open];
       const uint64_t from = part.access.start - open.at, to = from + part.access.length;
       // What is only written needs no value; but the page must be known.
-      const bool reads = part.access.read || !exact || in.masked || !open.object->known(open.page);
+      const bool reads = part.access.read || !exact || partial || !open.object->known(open.page);
       if (reads && !refresh(open, from, to, false)) {
         for (OpenPage& o : opened_) keep_before(o);
         close_views();
@@ -343,7 +352,7 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
       const bool changed = std::memcmp(now, was, n) != 0;
       if (in.locked && (n == 1 || n == 2 || n == 4 || n == 8 || n == 16)) {
         if (changed && !exchange(real, was, now, n)) again = true;
-      } else if (in.masked || n > 8) {
+      } else if (partial) {
         copy_changes(real, now, was, n);
       } else {
         copy_words(real, now, n);

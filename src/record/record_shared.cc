@@ -35,6 +35,10 @@ using Hold = SharedObject::Hold;
 // about as long. Nobody needs to wait for that when we wait ourselves.
 constexpr int64_t kHold = 50'000;
 
+uint64_t page_up(uint64_t n) {
+  return (n + kPage - 1) & ~(kPage - 1);
+}
+
 int real_prot(int prot, Hold hold) {
   const int all = (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
   return hold == Hold::None ? PROT_NONE : hold == Hold::Read && (all & PROT_WRITE) ? PROT_READ : all;
@@ -48,14 +52,6 @@ SharedObject* Recorder::shared_object(const Region& r) {
   return it == objects_.end() ? nullptr : it->second.get();
 }
 
-namespace {
-
-std::string control_name(uint64_t dev, uint64_t inode) {
-  return fmt::format("shared-{:x}-{:x}", dev, inode);
-}
-
-}  // namespace
-
 std::string Recorder::control_path(uint64_t dev, uint64_t inode) const {
   return recording_.base() + "/" + control_name(dev, inode);
 }
@@ -66,6 +62,10 @@ std::string Recorder::control_path(uint64_t dev, uint64_t inode) const {
 bool Recorder::attach(const Region& r, int fd, void* alias) {
   const uint64_t bytes = r.offset + (r.end - r.start);
   RoomForFds room;
+  if (auto it = objects_.find({r.dev, r.inode}); it != objects_.end() && it->second->only_written) {
+    let_go(*it->second);
+    objects_.erase(it);
+  }
   auto& object = objects_[{r.dev, r.inode}];
   try {
     if (object) {
@@ -76,6 +76,7 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
     windows_of_ = nullptr;
     object =
         std::make_unique<SharedObject>(recording_.base(), control_name(r.dev, r.inode), fd, bytes, alias);
+    object->file = {r.dev, r.inode};
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});
     note_once(fmt::format("{}; what other processes change in {} is not recorded", e.what(), r.name));
@@ -193,18 +194,20 @@ void Recorder::drop_unmapped() {
   std::erase_if(objects_, [&](auto& entry) {
     bool mapped = false;
     process_.map.for_each([&](const Region& r) { mapped |= shared_object(r) == entry.second.get(); });
-    if (!mapped) {
-      windows_of_ = nullptr;
-      std::erase_if(requests_, [&](auto& request) { return request.first == entry.second.get(); });
-      std::erase_if(watches_, [&](auto& watch) {
-        if (watch.second.object != entry.second.get()) return false;
-        inotify_rm_watch(bs_record.our_fds[2], watch.first);
-        return true;
-      });
-      entry.second->detach();
-    }
+    if (!mapped) let_go(*entry.second);
     return !mapped;
   });
+}
+
+void Recorder::let_go(SharedObject& object) {
+  windows_of_ = nullptr;
+  std::erase_if(requests_, [&](auto& request) { return request.first == &object; });
+  std::erase_if(watches_, [&](auto& watch) {
+    if (watch.second.object != &object) return false;
+    inotify_rm_watch(bs_record.our_fds[2], watch.first);
+    return true;
+  });
+  object.detach();
 }
 
 // True: others have changed it. Nullopt: the object was opened while we waited; nobody owns its pages any
@@ -234,7 +237,8 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   if (!in_call && own_alone(*object)) return true;
   const std::optional<bool> changed = get_page(*object, page, wanted);
   if (!changed) return true;
-  if (*changed) log_shared(at, object->contents(page), object->before(), in_call);
+  if (log_existence(*object, page, in_call) && *changed)
+    log_shared(at, object->contents(page), object->before(), in_call);
   set_page_rights(*object, page);
   if (object->contested(page)) {
     requests_.emplace_back(object, page);
@@ -253,9 +257,13 @@ bool Recorder::own_alone(SharedObject& object) {
   for (uint64_t page : object.stale(kMost + 1)) {
     auto at = address_of(object, page);
     if (!at) return false;  // a mapping that comes later would show what was not logged
-    changed.emplace_back(*at, page);
+    if (object.exists(page)) changed.emplace_back(*at, page);
   }
   if (changed.size() > kMost || !object.return_alone()) return false;
+  if (auto size = shared_.find(object.file); size != shared_.end())
+    if (const uint64_t pages = object.existing_pages();
+        pages < object.pages() || pages * kPage > page_up(size->second))
+      log_resize(object, pages, false);
   for (auto [at, page] : changed) log_shared(at, object.contents(page), nullptr, false);
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object) return;
@@ -278,13 +286,38 @@ void Recorder::own_object_page(SharedObject& object, uint64_t page) {
   const std::optional<uint64_t> at = address_of(object, page);
   const std::optional<bool> changed = get_page(object, page, Hold::Write);
   if (!changed) return;
-  if (*changed) {
-    if (at)
-      log_shared(*at, object.contents(page), object.before(), true);
-    else
-      object.forget(page);
+  if (!at) {
+    if (*changed) object.forget(page);
+  } else if (log_existence(object, page, true) && *changed) {
+    log_shared(*at, object.contents(page), object.before(), true);
   }
   if (at) set_page_rights(object, page);
+}
+
+// Files become longer and shorter by what other processes do. What a replay must have is as many pages as
+// there were when the program came to one that it did not know of, or that had gone: that is found here, and
+// logged in front of what the access brings. False: the page is not there, and the access ends with SIGBUS.
+bool Recorder::log_existence(SharedObject& object, uint64_t page, bool in_call) {
+  const bool there = object.exists(page);
+  auto size = shared_.find(object.file);
+  if (size == shared_.end() || there == (page * kPage < size->second)) return there;
+  log_resize(object, there ? page + 1 : page, in_call);
+  return there;
+}
+
+void Recorder::log_resize(SharedObject& object, uint64_t pages, bool in_call) {
+  uint64_t& known = shared_[object.file];
+  if (pages == page_up(known) / kPage) return;
+  if (pages * kPage < known) object.forget_from(pages);
+  known = pages * kPage;
+  log_.reserve(256);
+  recording::Appender& log = log_.appender();
+  if (!log.chunk) return;
+  uint8_t* at =
+      log.begin(EventKind::Resize, recording::kAsynchronous | (in_call ? recording::kInCall : 0), 0);
+  at = log.put_place(at, context().tick, context().rip - (in_call ? 2 : 0));
+  for (uint64_t v : {object.file.first, object.file.second, known}) at = recording::put_varint(at, v);
+  log.commit(at);
 }
 
 // What changed in the page since this process had it; `before` null: that is not known.

@@ -214,6 +214,7 @@ class Recorder final : public guest::Placer {
   void set_page_rights(SharedObject& object, uint64_t page);
   void check_shared(uint64_t start, uint64_t end);
   void drop_unmapped();
+  void let_go(SharedObject& object);
   bool own_page(uint64_t addr, SharedObject::Hold wanted, bool in_call);
   struct Window {
     uint64_t start, end, offset;
@@ -226,6 +227,8 @@ class Recorder final : public guest::Placer {
   void own_object_page(SharedObject& object, uint64_t page);
   void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  bool log_existence(SharedObject& object, uint64_t page, bool in_call);
+  void log_resize(SharedObject& object, uint64_t pages, bool in_call);
   void log_shared(uint64_t addr, const unsigned char* contents, const SharedObject::Page* before,
                   bool in_call);
   void serve_shared();
@@ -250,6 +253,7 @@ class Recorder final : public guest::Placer {
   void open_view(SharedObject& object, const guest::Region& r, uint64_t at);
   bool refresh(OpenPage& open, uint64_t from, uint64_t to, bool in_call);
   static void keep_before(OpenPage& open);
+  void refresh_last(bool in_call);
   void close_views();
   void open_range(SharedObject& object, const guest::Region& r, uint64_t addr, uint64_t end);
   void own_for_host(uint64_t start, uint64_t end, bool write);
@@ -317,6 +321,7 @@ class Recorder final : public guest::Placer {
     uint64_t size;
   };
   std::optional<ChangedFile> changed_file(uint64_t nr, const uint64_t args[6], int64_t result);
+  bool take_part_to_write(const ChangedFile& file);
   void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);

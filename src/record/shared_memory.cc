@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "base/fd.h"
 #include "base/hot.h"
 #include "base/room_for_fds.h"
+#include "engine/entry.h"
 #include "record/body_hot.h"
 #include "record/life.h"
 #include "record/rights.h"
@@ -95,6 +97,10 @@ bool allocate(int control, uint64_t bytes) {
 
 }  // namespace
 
+std::string control_name(uint64_t dev, uint64_t inode) {
+  return fmt::format("shared-{:x}-{:x}", dev, inode);
+}
+
 SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias)
     : folder_(folder), name_(std::move(name)), me_(static_cast<uint32_t>(getpid())) {
   Fd control(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
@@ -111,6 +117,7 @@ SharedObject::SharedObject(const std::string& folder, std::string name, int fd, 
   } else {
     extend(fd, bytes);
   }
+  tell_extent();
   sit_down();
   if (__atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) {
     __atomic_store_n(&header_->alone, me_, __ATOMIC_SEQ_CST);
@@ -174,11 +181,40 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   alias_ = static_cast<unsigned char*>(p);
   bytes_ = bytes;
   local_.resize(bytes / kPage);
+  tell_extent();
   if (!view_) return;
   p = bytes <= view_most_ ? mremap(view_, view_bytes_, bytes, MREMAP_MAYMOVE) : MAP_FAILED;
   if (p == MAP_FAILED) throw Error("cannot make the view of shared memory larger");
   view_ = static_cast<unsigned char*>(p);
   view_bytes_ = bytes;
+}
+
+void SharedObject::tell_extent() {
+  const auto mine = static_cast<uint32_t>(local_.size());
+  for (uint32_t most = load(header_->extent); most < mine;)
+    if (__atomic_compare_exchange_n(&header_->extent, &most, mine, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      return;
+}
+
+bool SharedObject::exists(uint64_t page) const {
+  unsigned char probe;
+  return bs_guarded_copy(&probe, contents(page), 1);
+}
+
+uint64_t SharedObject::existing_pages() const {
+  uint64_t there = 0, beyond = local_.size();
+  while (there < beyond) {
+    const uint64_t middle = there + (beyond - there) / 2;
+    if (exists(middle))
+      there = middle + 1;
+    else
+      beyond = middle;
+  }
+  return there;
+}
+
+uint32_t SharedObject::sum_of(uint64_t page) const {
+  return exists(page) ? hot::crc32c(0, contents(page), kPage) : 0;
 }
 
 Seat* SharedObject::seat_of(uint32_t pid) const {
@@ -373,7 +409,7 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
     if (!wait_for(page, wanted == Hold::Write, meanwhile)) return false;
     set_hold(page, wanted);
     mine.acquired_ns = monotonic_ns();
-    if (mine.hinted) mine.sum = hot::crc32c(0, contents(page), kPage);
+    if (mine.hinted) mine.sum = sum_of(page);
   }
   if (alone_) return false;
   const uint32_t version = load(pages_[page].version);
@@ -388,7 +424,8 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
 void SharedObject::keep_copy(uint64_t page) {
   Local& mine = local_[page];
   if (!mine.copy) mine.copy = std::make_unique<Page>();
-  std::memcpy(mine.copy->data(), contents(page), kPage);
+  // What has been cut off is zero if it comes back.
+  if (!bs_guarded_copy(mine.copy->data(), contents(page), kPage)) mine.copy->fill(0);
 }
 
 void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& meanwhile) {
@@ -406,7 +443,7 @@ void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& me
   meanwhile();
   const bool copied = to == Hold::None && mine.copied == kNone && copies_;
   if (copied) keep_copy(page);
-  if (mine.hinted && mine.sum == hot::crc32c(0, contents(page), kPage)) mine.migrates = false;
+  if (mine.hinted && mine.sum == sum_of(page)) mine.migrates = false;
   mine.hinted = false;
   if (wrote) {
     const uint32_t version = __atomic_add_fetch(&p.version, 1, __ATOMIC_SEQ_CST);
@@ -465,6 +502,13 @@ void SharedObject::forget_all() {
   for (Local& page : local_) {
     if (page.hold == Hold::None && !alone_) page.seen = kNone;
     page.known = false;
+  }
+}
+
+void SharedObject::forget_from(uint64_t page) {
+  for (; page < local_.size(); page++) {
+    local_[page].seen = local_[page].copied = kNone;
+    local_[page].known = false;
   }
 }
 
@@ -645,7 +689,10 @@ struct Head {
   SharedHeader* header = nullptr;
   explicit Head(const std::string& path) {
     Fd file(recording::open_file(path, O_RDWR | O_CLOEXEC));
-    if (!file) return;
+    // Who makes one has made the file before it has its size.
+    struct stat st {};
+    if (!file || fstat(file.get(), &st) != 0 || static_cast<size_t>(st.st_size) < sizeof(SharedHeader))
+      return;
     void* p = mmap(nullptr, sizeof(SharedHeader), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (p != MAP_FAILED) header = static_cast<SharedHeader*>(p);
   }
@@ -658,6 +705,11 @@ struct Head {
 
 void count_open(const std::string& path) {
   if (Head head(path); head.header) __atomic_fetch_add(&head.header->known_opens, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t extent(const std::string& path) {
+  const Head head(path);
+  return head.header && load(head.header->attached) ? load(head.header->extent) : 0;
 }
 
 bool is_open(const std::string& path) {

@@ -85,15 +85,19 @@ struct SharedHeader {
   // System V: attachments that recorded processes account for, with all that the kernel counts as such, and
   // how often that was corrected. Who changes it, or its own mappings, has the lock: its pid.
   uint32_t attachments, corrections, lock;
-  uint32_t reserved[25];
+  uint32_t extent;  // pages from the start of the file to the last that anybody has ever mapped
+  uint32_t reserved[24];
   Seat seats[kSeats];
 };
+
+std::string control_name(uint64_t dev, uint64_t inode);
 
 // The control file of an object that this process has not mapped.
 namespace shared_control {
 struct Head;
 void count_open(const std::string& path);
-bool is_open(const std::string& path);  // outsiders may write it
+bool is_open(const std::string& path);     // outsiders may write it
+uint64_t extent(const std::string& path);  // pages that have been mapped; 0: nobody has it
 // A process that does not take part is about to write: opens the object, and waits for all who do to know.
 void open_to_writer(const std::string& path);
 // Before these processes are stopped: returns when they are asleep, or do not answer. The result says them
@@ -129,12 +133,16 @@ class SharedObject {
   SharedObject& operator=(const SharedObject&) = delete;
 
   void extend(int fd, uint64_t bytes);  // a mapping reaches further
+  uint64_t extent() const { return __atomic_load_n(&header_->extent, __ATOMIC_SEQ_CST); }  // that of anybody
   bool alone() const { return alone_; }
   uint64_t pages() const { return local_.size(); }
   Hold hold(uint64_t page) const { return alone_ ? Hold::Write : local_[page].hold; }
   const std::vector<uint64_t>& held_pages() const { return held_; }
   bool must_leave_alone() const;  // somebody else wants to map it
   const unsigned char* contents(uint64_t page) const { return alias_ + page * kPageSize; }
+  // Files can be shorter than what is mapped of them: is there such a page?
+  bool exists(uint64_t page) const;
+  uint64_t existing_pages() const;
   // The same memory, always accessible: for futexes.
   uint64_t alias(uint64_t offset) const { return reinterpret_cast<uint64_t>(alias_) + offset; }
 
@@ -145,6 +153,7 @@ class SharedObject {
   const Page* before() const { return before_; }
   void forget(uint64_t page) { local_[page].seen = kNone; }  // what was acquired is logged another time
   void forget_all();                                         // … but for what is held
+  void forget_from(uint64_t page);                           // a replay has nothing there any more
   int64_t acquired_ns(uint64_t page) const { return local_[page].acquired_ns; }
   bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
 
@@ -182,6 +191,9 @@ class SharedObject {
   void open_page(uint64_t page, const std::function<void()>& meanwhile);
   unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
   uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
+
+  std::pair<uint64_t, uint64_t> file;  // device, inode
+  bool only_written = false;           // by calls; this process has not mapped it
 
   // System V segments: the kernel's id, and what is in SharedHeader for who has the lock.
   std::optional<int> segment;
@@ -241,6 +253,8 @@ class SharedObject {
   void bury(SharedPage& p);
   void keep_copy(uint64_t page);
   void set_hold(uint64_t page, Hold hold);
+  void tell_extent();
+  uint32_t sum_of(uint64_t page) const;
   Seat& seat() const { return header_->seats[seat_]; }
   uint64_t bit() const { return seat_ < 0 ? 0 : 1ull << seat_; }
 

@@ -17,6 +17,8 @@
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
 //   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
+//   Resize    v tick-delta, v pc, v dev, v inode, v size       likewise, found at this access: by another
+//             process
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
 //   Shared    v tick-delta, v pc, u32 digest, v addr, run*    what another process changed in this page
 //     run       v unchanged bytes, v count, count bytes
@@ -41,7 +43,7 @@
 namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
-inline constexpr uint32_t kLogVersion = 2;           // 1: without Gap
+inline constexpr uint32_t kLogVersion = 3;           // 2: without Resize; 1: nor Gap
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct FileHeader {
@@ -94,6 +96,7 @@ enum class EventKind : uint8_t {
   Turn = 11,
   Shared = 12,
   Gap = 13,
+  Resize = 14,
 };
 // Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
 // instruction's); the tick grows by one with every turn.
@@ -115,7 +118,7 @@ enum EventFlag : uint8_t {
   kToStderr = 2,
   kInexact = 4,       // handled by the general fallback
   kAsynchronous = 8,  // Signal, Turn, End, Gap: came from outside, not from the instruction at pc
-  kInCall = 16,       // Memory, Shared: in the system call under way, before it is finished
+  kInCall = 16,       // Memory, Shared, Resize: in the system call under way, before it is finished
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
   kGone = 64,         // Map: nothing is mapped there any more
   kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result

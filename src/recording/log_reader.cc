@@ -268,6 +268,9 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
       e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
       e.length = e.body.size();
       break;
+    case EventKind::Resize:
+      place();
+      [[fallthrough]];
     case EventKind::FileSize:
       e.dev = c.varint();
       e.inode = c.varint();

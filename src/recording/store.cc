@@ -23,6 +23,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -95,45 +96,27 @@ void write_all(int fd, const char* data, size_t n, off_t at, const std::string& 
   }
 }
 
-// Copies [at, end) by the kernel if it can, else through a buffer.
-void copy_range(int from, int to, off_t at, off_t end, const std::string& name) {
-  bool in_kernel = true;
-  std::unique_ptr<char[]> buffer;
-  while (at < end) {
-    if (in_kernel) {
-      off_t in = at, out = at;
-      ssize_t n = copy_file_range(from, &in, to, &out, static_cast<size_t>(end - at), 0);
-      if (n > 0) {
-        at += n;
-        continue;
-      }
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == ENOSPC) fail("copy to " + name, errno);
-      in_kernel = false;  // other file system, old kernel, /proc-like file that reads as empty …
-    }
-    if (!buffer) buffer = std::make_unique<char[]>(kBuffer);
-    ssize_t n = pread(from, buffer.get(), std::min<size_t>(kBuffer, static_cast<size_t>(end - at)), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("read the file to store as " + name, errno);
-    if (n == 0) return;  // the file became shorter under us
-    write_all(to, buffer.get(), static_cast<size_t>(n), at, name);
-    at += n;
-  }
-}
-
-// Contents of `from` (of `size` bytes) to the empty file `to`; holes stay holes.
+// Contents of `from` (of `size` bytes) to the empty file `to`; what is zero becomes holes. Without moving the
+// position of `from`, which the program may share with others.
 void copy_contents(int from, int to, off_t size, const std::string& name) {
   if (size == 0 || ioctl(to, FICLONE, from) == 0) return;
   if (ftruncate(to, size) != 0) fail("write " + name, errno);
-  off_t at = 0;
-  while (at < size) {
-    off_t data = lseek(from, at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) return;  // nothing but a hole up to the end
-    if (data < 0) data = at;                 // the file system does not know holes
-    off_t hole = lseek(from, data, SEEK_HOLE);
-    if (hole <= data) hole = size;
-    copy_range(from, to, data, std::min(hole, size), name);
-    at = hole;
+  constexpr size_t kBlock = 4096;
+  static const char zeroes[kBlock] = {};
+  auto buffer = std::make_unique<char[]>(kBuffer);
+  for (off_t at = 0; at < size;) {
+    const ssize_t n =
+        pread(from, buffer.get(), std::min<size_t>(kBuffer, static_cast<size_t>(size - at)), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read the file to store as " + name, errno);
+    if (n == 0) return;  // the file became shorter under us
+    const auto end = static_cast<size_t>(n);
+    for (size_t i = 0; i < end; i += kBlock) {
+      const size_t length = std::min(kBlock, end - i);
+      if (std::memcmp(buffer.get() + i, zeroes, length) != 0)
+        write_all(to, buffer.get() + i, length, at + static_cast<off_t>(i), name);
+    }
+    at += n;
   }
 }
 
@@ -168,19 +151,6 @@ class Locked {
 
  private:
   Fd fd_;
-};
-
-// The position of an open file, put back at the end of the scope.
-class KeptPosition {
- public:
-  explicit KeptPosition(int fd) : fd_(fd), at_(lseek(fd, 0, SEEK_CUR)) {}
-  ~KeptPosition() { lseek(fd_, at_, SEEK_SET); }
-  KeptPosition(const KeptPosition&) = delete;
-  KeptPosition& operator=(const KeptPosition&) = delete;
-
- private:
-  int fd_;
-  off_t at_;
 };
 
 // A name that vanishes with the scope unless it was renamed away.
@@ -296,14 +266,9 @@ std::string Store::insert(int fd) {
   if (!S_ISREG(st.st_mode)) throw Error("cannot store " + name + ": it is not a regular file");
   prepare();
 
-  // An open file description of our own, if we may: the program's fd may be write-only, and finding holes
-  // seeks. (We may not when the program opened the file and then gave up the right to; then its own fd has to
-  // do.)
-  Fd own(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  int source = own ? own.get() : fd;
-  KeptPosition position(source);
-
-  Hashed seen = hash_file(source, name);
+  // Not by a descriptor of our own: closing it would take away the locks that the program has on the file
+  // (fcntl).
+  Hashed seen = hash_file(fd, name);
   {
     Locked lock(dir_, LOCK_SH);
     if (take(seen.key, seen.size)) return seen.key;
@@ -312,7 +277,7 @@ std::string Store::insert(int fd) {
   Temporary copy{temporary_path()};
   Fd target(make_shared_file(copy.path, O_RDWR | O_EXCL | O_CLOEXEC, 0400));
   if (!target) fail("write to " + dir_, errno);
-  copy_contents(source, target.get(), seen.size, copy.path);
+  copy_contents(fd, target.get(), seen.size, copy.path);
   Hashed kept = hash_file(target.get(), copy.path);
 
   Locked lock(dir_, LOCK_SH);

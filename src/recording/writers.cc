@@ -7,10 +7,7 @@
 #include <time.h>
 
 #include <cerrno>
-
-#include <fmt/format.h>
-
-#include "base/fd.h"
+#include <cstdint>
 
 namespace backstep::recording {
 namespace {
@@ -30,20 +27,21 @@ bool is_in_memory(int fd) {
 
 }  // namespace
 
-// A lease that can be had says that nobody has the file open for writing. It is had on a description of our
-// own, as the program may have leases itself. If somebody opens the file while we have the lease the kernel
-// says so with a SIGIO, which is nothing to the program.
+// A lease that can be had says that nobody has the file open for writing. It is had on the program's own
+// description: closing another one would take away its locks on the file (fcntl). If somebody opens the file
+// while we have the lease the kernel says so with a SIGIO, which is nothing to the program.
 Writers writers_of(int fd) {
-  Fd own(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!own) return Writers::Unknown;
+  if (fcntl(fd, F_GETLEASE) != F_UNLCK) return Writers::Unknown;  // the program has one itself
+  const int owner = fcntl(fd, F_GETOWN);
   sigset_t io, before, pending;
   sigemptyset(&io);
   sigaddset(&io, SIGIO);
   sigprocmask(SIG_BLOCK, &io, &before);
   sigpending(&pending);
-  const bool leased = fcntl(own.get(), F_SETLEASE, F_RDLCK) == 0;
+  const bool leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
   const bool busy = !leased && errno == EAGAIN;
-  if (leased) fcntl(own.get(), F_SETLEASE, F_UNLCK);
+  if (leased) fcntl(fd, F_SETLEASE, F_UNLCK);
+  if (leased && owner == 0) fcntl(fd, F_SETOWN, 0);  // the lease made us that
   const timespec at_once{};
   if (leased && !sigismember(&pending, SIGIO)) sigtimedwait(&io, nullptr, &at_once);
   sigprocmask(SIG_SETMASK, &before, nullptr);

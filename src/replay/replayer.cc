@@ -58,6 +58,8 @@ const char* kind_name(EventKind kind) {
       return "turn of a thread";
     case EventKind::Shared:
       return "change of shared memory by another process";
+    case EventKind::Resize:
+      return "change of a file's size by another process";
     case EventKind::Gap:
       return "gap";
     default:
@@ -333,6 +335,17 @@ int Replayer::shared_file(const Event& e, int contents) {
   return file.get();
 }
 
+// A file that is mapped shared has become longer or shorter.
+void Replayer::resize(const Event& e) {
+  auto file = shared_.find({e.dev, e.inode});
+  if (file == shared_.end()) return;
+  if (ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0)
+    throw Error("cannot change the size of a memory file: " + errno_text(errno));
+  process_.map.for_each([&](const Region& r) {
+    if (r.flags & MAP_SHARED && r.dev == e.dev && r.inode == e.inode) written_.note(r.start, r.end);
+  });
+}
+
 void Replayer::react(const engine::Stop& stop) {
   switch (stop.kind) {
     case engine::Stop::Syscall:
@@ -458,12 +471,16 @@ void Replayer::on_syscall() {
   if (nr == SYS_fork || nr == SYS_clone) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
-  while ((e.kind == EventKind::Memory || e.kind == EventKind::Shared) && (e.flags & recording::kInCall)) {
-    if (e.kind == EventKind::Shared &&
-        (e.tick != ctx.tick || e.pc != ctx.rip - 2 || e.digest != register_digest(ctx)))
+  while (e.flags & recording::kInCall &&
+         (e.kind == EventKind::Memory || e.kind == EventKind::Shared || e.kind == EventKind::Resize)) {
+    if (e.kind != EventKind::Memory && (e.tick != ctx.tick || e.pc != ctx.rip - 2 ||
+                                        (e.kind == EventKind::Shared && e.digest != register_digest(ctx))))
       diverged(e, event_text(e),
                fmt::format("system call {} at {}", call_text(nr, args), place(ctx.tick, ctx.rip - 2)));
-    change_memory(e);
+    if (e.kind == EventKind::Resize)
+      resize(e);
+    else
+      change_memory(e);
     if (!take(e)) return end_incomplete();
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
@@ -688,7 +705,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     Event e;
     if (kind == EventKind::Note) {
       take(e);
-    } else if ((kind == EventKind::Memory || kind == EventKind::Shared) &&
+    } else if ((kind == EventKind::Memory || kind == EventKind::Shared || kind == EventKind::Resize) &&
                (header.flags & recording::kInCall)) {
       break;  // of the next call
     } else if (kind == EventKind::Memory) {
@@ -699,9 +716,14 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       apply_map(e);
     } else if (kind == EventKind::FileSize) {
       take(e);
-      auto file = shared_.find({e.dev, e.inode});
-      if (file != shared_.end() && ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0)
-        throw Error("cannot change the size of a memory file: " + errno_text(errno));
+      resize(e);
+    } else if (kind == EventKind::Resize) {
+      Tick tick = bs_replay.tick;
+      recording::decode_event({bs_replay.p, header.size}, tick, e);
+      // In front of the access that shows it, whose own event compares the registers.
+      if (!reached(e)) break;
+      take(e);
+      resize(e);
     } else if (kind == EventKind::Checksum) {
       take(e);
       uint32_t now = process_.memory_checksum();

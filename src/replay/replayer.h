@@ -117,6 +117,7 @@ class Replayer {
   void apply_call(const recording::Event& event, const uint64_t args[6]);
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
   void note_map_change(uint64_t nr, const uint64_t args[6], int64_t logged);
+  void resize(const recording::Event& e);
   void apply_map(const recording::Event& event);
   int shared_file(const recording::Event& event,
                   int contents);  // the memory file that stands for a shared one

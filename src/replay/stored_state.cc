@@ -114,7 +114,8 @@ void Replayer::look_ahead() {
     const bool outside = (kind == EventKind::Signal || kind == EventKind::Turn || kind == EventKind::End ||
                           kind == EventKind::Gap)
                              ? (header.flags & recording::kAsynchronous) != 0
-                             : kind == EventKind::Shared && !(header.flags & recording::kInCall);
+                             : (kind == EventKind::Shared || kind == EventKind::Resize) &&
+                                   !(header.flags & recording::kInCall);
     if (outside) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);

@@ -30,6 +30,7 @@ bool has_moment(EventKind kind) {
     case EventKind::Signal:
     case EventKind::Turn:
     case EventKind::Shared:
+    case EventKind::Resize:
     case EventKind::Gap:
     case EventKind::End:
       return true;
