@@ -90,6 +90,7 @@ struct FetchRange {
   bool stable = false;  // not expected to change: a file, mapped read-only
   Content content;      // of the file, if all of the range shows the file from `offset` on
   uint64_t offset = 0;
+  uint64_t overhang = 0;  // bytes at the end that are only for instructions which begin before them
 };
 
 struct WideEntry {

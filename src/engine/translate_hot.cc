@@ -391,7 +391,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
 
 const FetchRange* fetch_range(Address pc) {
   for (const FetchRange& r : bs_cache.fetch)
-    if (pc >= r.start && pc < r.end) return &r;
+    if (pc >= r.start && pc < r.end - r.overhang) return &r;
   return nullptr;
 }
 

@@ -57,14 +57,16 @@ Process::Process(const EngineOptions& options)
         if ((here->flags & MAP_SHARED) && here->inode) {
           // One page at a time, each with its other views watched; two where the code runs on, since an
           // instruction may cross the border.
-          uint64_t page = pc & ~(kPage - 1), last = page + kPage;
+          uint64_t page = pc & ~(kPage - 1), last = page + kPage, overhang = 0;
+          if (code_is_there && !code_is_there(page, page)) return std::nullopt;
           watch_aliases(*here, page);
-          if (last < end) {
+          if (last < end && (!code_is_there || code_is_there(page, last))) {
             const Region* next = map.find(last);
             watch_aliases(*next, last);
             last += kPage;
+            overhang = kPage;
           }
-          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false, {}, 0};
+          return engine::FetchRange{page, last, (here->prot & PROT_WRITE) != 0, false, {}, 0, overhang};
         }
         bool writable = false, stable = true;
         for (uint64_t at = start; at < end;) {
@@ -73,7 +75,7 @@ Process::Process(const EngineOptions& options)
           stable &= r->inode != 0;
           at = r->end;
         }
-        engine::FetchRange range{start, end, writable, stable && !writable, {}, 0};
+        engine::FetchRange range{start, end, writable, stable && !writable, {}, 0, 0};
         if (here->start == start && here->end == end)
           range.content = here->content, range.offset = here->offset;
         return range;
@@ -219,13 +221,17 @@ void Process::watch_aliases(const Region& code, uint64_t page) {
   });
 }
 
-void Process::drop_alias(uint64_t page) {
-  auto [first, last] = aliases_.equal_range(page);
+void Process::forget_aliases(uint64_t start, uint64_t end) {
+  auto first = aliases_.lower_bound(start), last = aliases_.lower_bound(end);
   for (auto it = first; it != last; ++it) {
     engine_.forget(it->second, it->second + kPage);
     engine::bs_cache.alias_pages--;
   }
   aliases_.erase(first, last);
+}
+
+void Process::drop_alias(uint64_t page) {
+  forget_aliases(page, page + kPage);
   const Region* r = map.find(page);
   if (r) raw(SYS_mprotect, page, kPage, real_prot(r->prot));
 }

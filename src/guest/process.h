@@ -26,6 +26,9 @@ class Process {
   const engine::Engine& engine() const { return engine_; }
   // Translations outlive the process in this folder (empty: they do not). When the program is loaded.
   void keep_translations(const std::string& folder);
+  // Asked before code in memory that is shared is read: can the page be read, and all from `first` on that
+  // were asked for before it?
+  std::function<bool(uint64_t first, uint64_t page)> code_is_there;
   MemoryMap map;
   SignalState signals;  // of the thread that has the turn
   KernelSigaction actions[kSignals + 1] = {};
@@ -68,6 +71,9 @@ class Process {
   void prepare_write(uint64_t start, uint64_t end);
   // A store to a page whose contents are also mapped as code elsewhere (a file mapped twice)? Then that code
   // is forgotten and the store can be made again: true.
+  // The real rights to these pages are about to be set by somebody else: code that was translated from other
+  // views of them is gone.
+  void forget_aliases(uint64_t start, uint64_t end);
   bool alias_write(const engine::FaultInfo& fault);
 
   // Gives up all that the guest has mapped.

@@ -200,11 +200,25 @@ void Recorder::keep_before(OpenPage& open) {
   std::memcpy(open.before->data(), open.object->view(open.page), kPage);
 }
 
+// Code was fetched from the page: its other views were write-protected for that, which let them be read.
+void Recorder::close_code(SharedObject& object, uint64_t page) {
+  for (const Window& w : windows(object)) {
+    const uint64_t offset = page * kPage;
+    if (offset < w.offset || offset - w.offset >= w.end - w.start) continue;
+    const uint64_t at = w.start + (offset - w.offset);
+    process_.engine().forget(at, at + kPage);
+    process_.forget_aliases(at, at + kPage);
+    mprotect(reinterpret_cast<void*>(at), kPage, PROT_NONE);
+  }
+}
+
 // Gives the guest's changes on, byte by byte, and closes all pages.
 void Recorder::close_views() {
   for (OpenPage& open : opened_) {
     copy_changes(open.object->real(open.page), open.object->view(open.page), open.before->data(), kPage);
     mprotect(reinterpret_cast<void*>(open.at), kPage, PROT_NONE);
+    if (const Region* r = process_.map.find(open.at); r && r->prot & PROT_EXEC)
+      close_code(*open.object, open.page);
   }
   opened_.clear();
 }
@@ -308,6 +322,10 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
       at = end;
     }
   };
+  // The code itself.
+  constexpr uint64_t kLongest = 15;
+  for (Address at = ctx.rip & ~(kPage - 1); at < ctx.rip + kLongest; at += kPage)
+    if (auto [o, r] = open_at(at); o && r->prot & PROT_EXEC) add({at, kPage, true, false});
   for (const Accessed& a : in.accesses) add(present_part(in, a));
   const bool exact = in.known && covered && !in.repeated;
   // It may write less than its operand: by a mask, or an area of state.

@@ -132,6 +132,7 @@ void Recorder::protect_shared(SharedObject& object, uint64_t start, uint64_t end
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object || r.end <= start || r.start >= end) return;
     process_.engine().forget(r.start, r.end);
+    process_.forget_aliases(r.start, r.end);
     protect(object, r.start, r.end - r.start, PROT_NONE);
     for (uint64_t page : object.held_pages()) {
       const uint64_t offset = page * kPage;
@@ -173,6 +174,7 @@ void Recorder::set_page_rights(SharedObject& object, uint64_t page) {
     if (offset < w.offset || offset - w.offset >= w.end - w.start) continue;
     const uint64_t at = w.start + (offset - w.offset);
     if (w.prot & PROT_EXEC) process_.engine().forget(at, at + kPage);
+    process_.forget_aliases(at, at + kPage);
     if (hold == Hold::None) keep_apart(object, page, at);
     if (protect(object, at, kPage, real_prot(w.prot, hold))) continue;
     // The kernel allows no more mappings (vm.max_map_count): begin anew, with nothing.
@@ -247,6 +249,37 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   return true;
 }
 
+// The pages from `first` to `last` hold code that is about to be translated. What is not there for us is got,
+// if that does not mean to wait for an outsider: then its instructions are executed one by one (access_open).
+bool Recorder::own_code(uint64_t first, uint64_t last) {
+  if (!bs_record.sharing) return true;
+  // What can be written is write-protected while translations of it are in use, and the right to write is
+  // given back by those who see to that: so it must be ours.
+  auto wanted = [](const Region& r) { return r.prot & PROT_WRITE ? Hold::Write : Hold::Read; };
+  auto is_there = [&](uint64_t at) {
+    const Region* r = process_.map.find(at);
+    SharedObject* object = r ? shared_object(*r) : nullptr;
+    if (!object || object->alone()) return true;
+    if (object->has_view())
+      return std::any_of(opened_.begin(), opened_.end(), [&](const OpenPage& o) { return o.at == at; });
+    const uint64_t page = (r->offset + (at - r->start)) / kPage;
+    return object->hold(page) >= wanted(*r) && object->exists(page);
+  };
+  // To get one others may be given away.
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; i++) {
+    bool all = true;
+    for (uint64_t at = first; at <= last; at += kPage) {
+      if (is_there(at)) continue;
+      const Region* r = process_.map.find(at);
+      if (!own_page(at, r ? wanted(*r) : Hold::Read, false)) return false;
+      all = false;
+    }
+    if (all) return true;
+  }
+  return false;
+}
+
 // If nobody else is left, all pages are ours again.
 bool Recorder::own_alone(SharedObject& object) {
   constexpr size_t kMost = 1024;           // pages that are logged for it
@@ -268,6 +301,7 @@ bool Recorder::own_alone(SharedObject& object) {
   process_.map.for_each([&](const Region& r) {
     if (shared_object(r) != &object) return;
     process_.engine().forget(r.start, r.end);
+    process_.forget_aliases(r.start, r.end);
     protect(object, r.start, r.end - r.start, real_prot(r.prot, Hold::Write));
   });
   return true;

@@ -118,6 +118,7 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
 Recorder::~Recorder() = default;
 
 void Recorder::prepare(CpuLevel level) {
+  process_.code_is_there = [this](uint64_t first, uint64_t last) { return own_code(first, last); };
   HotState& s = bs_record;
   s.log = &log_.appender();
   s.tree_files = &tree_.shared_files();
@@ -434,13 +435,13 @@ void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
 
 // A fault of the guest's own: its handler, or death. Blocked and ignored faults kill, as in the kernel.
 void Recorder::on_fault(const engine::FaultInfo& fault) {
-  if (process_.alias_write(fault)) return;
   if (fault.signo == SIGSEGV && bs_record.sharing) {
     if (access_open(fault)) return;
     if (own_page(fault.address,
                  fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
       return;
   }
+  if (process_.alias_write(fault)) return;
   on_guest_fault(fault);
 }
 

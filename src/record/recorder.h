@@ -225,6 +225,7 @@ class Recorder final : public guest::Placer {
   std::optional<uint64_t> address_of(SharedObject& object, uint64_t page);
   std::optional<bool> get_page(SharedObject& object, uint64_t page, SharedObject::Hold wanted);
   void own_object_page(SharedObject& object, uint64_t page);
+  bool own_code(uint64_t first, uint64_t last);
   void own_range(uint64_t addr, uint64_t size, SharedObject::Hold wanted);
   void own_arguments(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   bool log_existence(SharedObject& object, uint64_t page, bool in_call);
@@ -254,6 +255,7 @@ class Recorder final : public guest::Placer {
   bool refresh(OpenPage& open, uint64_t from, uint64_t to, bool in_call);
   static void keep_before(OpenPage& open);
   void refresh_last(bool in_call);
+  void close_code(SharedObject& object, uint64_t page);
   void close_views();
   void open_range(SharedObject& object, const guest::Region& r, uint64_t addr, uint64_t end);
   void own_for_host(uint64_t start, uint64_t end, bool write);

@@ -1,10 +1,13 @@
-// A file that is mapped shared becomes longer and shorter, while the one who looks at it computes: pages appear, and
-// go (SIGBUS, EFAULT), and come back as zeroes. Prints what it saw.
+// A file that is mapped shared becomes longer and shorter, while the one who looks at it computes: pages
+// appear, and go (SIGBUS, EFAULT), and come back as zeroes. Prints what it saw.
 //
-//   tree_resized mapped|unmapped|truncating|words FILE ROUNDS    who changes the file has it mapped, too, or not (it executes
-//                                                    this program anew), or opens it with O_TRUNC and writes it again;
-//                                                    "words" stores the same words again and again into what the other changes
-//   tree_resized change HOW FILE ROUNDS              is the other one: reads a byte for each round, answers with one
+//   tree_resized mapped|unmapped|truncating|words FILE ROUNDS    who changes the file has it mapped, too, or
+//   not (it executes
+//                                                    this program anew), or opens it with O_TRUNC and writes
+//                                                    it again; "words" stores the same words again and again
+//                                                    into what the other changes
+//   tree_resized change HOW FILE ROUNDS              is the other one: reads a byte for each round, answers
+//   with one
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -45,7 +48,8 @@ static void change(const char* how, const char* file, int rounds) {
       if (ftruncate(fd, page * kPage + draw(2) * 100)) _exit(2);
     } else if (mine && draw(2) == 0) {
       const off_t size = lseek(fd, 0, SEEK_END);
-      if (size >= kPage) memcpy(mine + draw((uint32_t)(size / kPage)) * kPage + draw(3000), block, sizeof block);
+      if (size >= kPage)
+        memcpy(mine + draw((uint32_t)(size / kPage)) * kPage + draw(3000), block, sizeof block);
     } else if (pwrite(fd, block, sizeof block, page * kPage + draw(4000)) < 0) {
       _exit(2);
     }
@@ -83,15 +87,18 @@ int main(int argc, char** argv) {
   }
   if (!strcmp(how, "words")) {
     // The same vector into the same place, whatever is there: it must be there afterwards.
-    static unsigned char words[64] __attribute__((aligned(64))) = "the same sixty-four bytes again and again, with zeroes behind";
+    static unsigned char words[64] __attribute__((aligned(64))) =
+        "the same sixty-four bytes again and again, with zeroes behind";
     int kept = 0;
     for (int i = 0; i < rounds; i++) {
       for (int at = 0; at < 256; at += 64)
         for (int part = 0; part < 64; part += 16)
-          __asm__ volatile("movdqa (%0), %%xmm0; movdqa %%xmm0, (%1)" ::"r"(words + part), "r"(seen + at + part)
+          __asm__ volatile("movdqa (%0), %%xmm0; movdqa %%xmm0, (%1)" ::"r"(words + part),
+                           "r"(seen + at + part)
                            : "xmm0", "memory");
       unsigned char check[64];
-      for (int at = 0; at < 256; at += 64) kept += pread(fd, check, 64, at) == 64 && !memcmp(check, words, 64);
+      for (int at = 0; at < 256; at += 64)
+        kept += pread(fd, check, 64, at) == 64 && !memcmp(check, words, 64);
       let_it_change();
     }
     printf("%d of %d stores were kept\n", kept, 4 * rounds);
@@ -136,7 +143,7 @@ int main(int argc, char** argv) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  printf("%llx, %llu bus errors, %llu faults, status %d\n", (unsigned long long)sum, (unsigned long long)buses,
-         (unsigned long long)faults, status);
+  printf("%llx, %llu bus errors, %llu faults, status %d\n", (unsigned long long)sum,
+         (unsigned long long)buses, (unsigned long long)faults, status);
   return 0;
 }
