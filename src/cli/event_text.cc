@@ -220,6 +220,7 @@ Json event_json(const Event& event, size_t strings) {
       j["offset"] = event.offset;
       j["file"] = to_utf8(event.text);
       j["key"] = event.key;
+      if (event.inode) j["device"] = event.dev, j["inode"] = event.inode;
       break;
     case EventKind::Memory:
       j["address"] = event.addr;

@@ -41,6 +41,11 @@ int64_t file_with(const std::string& text, uint64_t flags) {
     done += static_cast<size_t>(n);
   }
   lseek(fd, 0, SEEK_SET);
+  fchmod(fd, 0444);
+  // With the rights that were asked for (F_GETFL), in the lowest place that is free.
+  const auto opened = static_cast<int>(flags & (O_ACCMODE | O_NONBLOCK | O_CLOEXEC));
+  if (Fd again(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), opened)); again)
+    dup3(again.get(), fd, opened & O_CLOEXEC);
   return fd;
 }
 

@@ -103,13 +103,6 @@ std::string control_name(uint64_t dev, uint64_t inode) {
 
 SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias)
     : folder_(folder), name_(std::move(name)), me_(static_cast<uint32_t>(getpid())) {
-  Fd control(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
-  void* p = MAP_FAILED;
-  if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
-    p = mmap(nullptr, kControlSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
-  if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path(), errno_text(errno)));
-  header_ = static_cast<SharedHeader*>(p);
-  pages_ = reinterpret_cast<SharedPage*>(header_ + 1);
   if (alias) {
     alias_ = static_cast<unsigned char*>(alias);
     bytes_ = (bytes + kPage - 1) & ~(kPage - 1);
@@ -117,12 +110,15 @@ SharedObject::SharedObject(const std::string& folder, std::string name, int fd, 
   } else {
     extend(fd, bytes);
   }
-  tell_extent();
-  sit_down();
-  if (__atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST) == 0) {
+  join(bytes);
+  // If nobody else has it, it is ours alone. Others may come at any time: they count themselves in first and
+  // then look who is alone, we the other way round.
+  if (load(header_->attached) == 1) {
     __atomic_store_n(&header_->alone, me_, __ATOMIC_SEQ_CST);
-    alone_ = true;
-    return;
+    alone_ = load(header_->attached) == 1;
+    if (alone_) return;
+    swap(header_->alone, me_, 0u);
+    wake(&header_->alone);
   }
   // The one that had it to itself must begin to share.
   for (;;) {
@@ -134,6 +130,39 @@ SharedObject::SharedObject(const std::string& folder, std::string name, int fd, 
     }
     ask(0, other);
     wait_for_change(&header_->alone, other);
+  }
+}
+
+bool SharedObject::open_control(uint64_t bytes) {
+  Fd control(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
+  void* p = MAP_FAILED;
+  if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
+    p = mmap(nullptr, kControlSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
+  if (p == MAP_FAILED) return false;
+  if (header_) munmap(header_, kControlSize);
+  header_ = static_cast<SharedHeader*>(p);
+  pages_ = reinterpret_cast<SharedPage*>(header_ + 1);
+  return true;
+}
+
+bool SharedObject::count_in() {
+  for (uint32_t count = load(header_->attached); count != SharedHeader::kGivenUp;)
+    if (__atomic_compare_exchange_n(&header_->attached, &count, count + 1, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
+      return true;
+  return false;
+}
+
+void SharedObject::join(uint64_t bytes) {
+  constexpr int kPatience = 1000;
+  for (int tries = 0;; tries++) {
+    if (!open_control(bytes)) throw Error(fmt::format("cannot make {}: {}", path(), errno_text(errno)));
+    tell_extent();
+    sit_down();
+    if (count_in()) return;
+    // Who has given it up removes it, unless that one was killed just then.
+    if (tries == kPatience) recording::remove_file(path());
+    usleep(100);
   }
 }
 
@@ -181,7 +210,7 @@ void SharedObject::extend(int fd, uint64_t bytes) {
   alias_ = static_cast<unsigned char*>(p);
   bytes_ = bytes;
   local_.resize(bytes / kPage);
-  tell_extent();
+  if (header_) tell_extent();
   if (!view_) return;
   p = bytes <= view_most_ ? mremap(view_, view_bytes_, bytes, MREMAP_MAYMOVE) : MAP_FAILED;
   if (p == MAP_FAILED) throw Error("cannot make the view of shared memory larger");
@@ -673,28 +702,35 @@ void SharedObject::leave() {
 }
 
 void SharedObject::return_to() {
-  __atomic_fetch_add(&header_->attached, 1, __ATOMIC_SEQ_CST);
-  sit_down();
+  if (count_in())
+    sit_down();
+  else
+    join(bytes_);
 }
 
 void SharedObject::detach() {
   leave();
-  if (load(header_->attached) == 0) recording::remove_file(path());
+  if (swap(header_->attached, 0u, SharedHeader::kGivenUp)) recording::remove_file(path());
 }
 
 namespace shared_control {
 
-// Maps the head of a control file for a scope; null: there is none, or nobody is attached.
+// Maps the head of a control file for a scope; null: there is none, or nobody is attached (unless `any`).
 struct Head {
   SharedHeader* header = nullptr;
-  explicit Head(const std::string& path) {
+  explicit Head(const std::string& path, bool any = false) {
     Fd file(recording::open_file(path, O_RDWR | O_CLOEXEC));
     // Who makes one has made the file before it has its size.
     struct stat st {};
     if (!file || fstat(file.get(), &st) != 0 || static_cast<size_t>(st.st_size) < sizeof(SharedHeader))
       return;
     void* p = mmap(nullptr, sizeof(SharedHeader), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (p != MAP_FAILED) header = static_cast<SharedHeader*>(p);
+    if (p == MAP_FAILED) return;
+    header = static_cast<SharedHeader*>(p);
+    const uint32_t attached = load(header->attached);
+    if (any || (attached != 0 && attached != SharedHeader::kGivenUp)) return;
+    munmap(header, sizeof *header);
+    header = nullptr;
   }
   ~Head() {
     if (header) munmap(header, sizeof *header);
@@ -709,7 +745,7 @@ void count_open(const std::string& path) {
 
 uint64_t extent(const std::string& path) {
   const Head head(path);
-  return head.header && load(head.header->attached) ? load(head.header->extent) : 0;
+  return head.header ? load(head.header->extent) : 0;
 }
 
 bool is_open(const std::string& path) {
@@ -719,7 +755,7 @@ bool is_open(const std::string& path) {
 
 void open_to_writer(const std::string& path) {
   Head head(path);
-  if (!head.header || load(head.header->attached) == 0) return;
+  if (!head.header) return;
   __atomic_store_n(&head.header->open, 1, __ATOMIC_SEQ_CST);
   for (Seat& seat : head.header->seats) {
     for (int i = 0;; i++) {
@@ -794,12 +830,13 @@ BeforeStop::~BeforeStop() {
 
 void clean(const std::string& folder) {
   for (const std::string& path : control_files(folder)) {
-    Head head(path);
+    const Head head(path, true);
     if (!head.header) continue;
+    const uint32_t attached = load(head.header->attached);
     const bool used = std::any_of(
         std::begin(head.header->seats), std::end(head.header->seats),
         [](const Seat& seat) { return load(seat.pid) != 0 && !is_dead(load(seat.pid), load(seat.started)); });
-    if (!used) unlink(path.c_str());
+    if (!used && swap(head.header->attached, attached, SharedHeader::kGivenUp)) unlink(path.c_str());
   }
 }
 

@@ -78,8 +78,9 @@ static_assert(sizeof(Seat) == 192);
 
 struct SharedHeader {
   static constexpr int kSeats = 40;
+  static constexpr uint32_t kGivenUp = 1u << 31;  // the last one has left, and removes it
   uint32_t alone;        // pid of the one process that has it mapped and owns all of it; 0: pages have owners
-  uint32_t attached;     // processes that have it mapped
+  uint32_t attached;     // processes that have it mapped; or kGivenUp
   uint32_t open;         // 1: outsiders may write it; for ever
   uint32_t known_opens;  // how often recorded processes have opened the file
   // System V: attachments that recorded processes account for, with all that the kernel counts as such, and
@@ -243,6 +244,9 @@ class SharedObject {
     std::unique_ptr<Page> copy;  // contents when it was given back
   };
 
+  void join(uint64_t bytes);
+  bool open_control(uint64_t bytes);
+  bool count_in();
   void sit_down();
   bool take(SharedPage& p, bool write);
   bool wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile);

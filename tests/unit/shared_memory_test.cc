@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "temp_dir.h"
 
@@ -70,6 +72,40 @@ TEST(SharedMemory, ASleeperLearnsWhatWasTakenInSpiteOfALateAsker) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0) << "the sleeper believes that it still has the page";
   munmap(header, sizeof *header);
+}
+
+// Processes come and go, and the control file with them: whoever comes while the last one leaves must not be
+// left with a file that others do not see, nor may two believe that each is alone.
+TEST(SharedMemory, WhoComesWhileTheLastLeavesIsNotAloneWithAnother) {
+  TempDir folder;
+  Fd memory(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(memory.get(), kPages * SharedObject::kPageSize), 0);
+  auto* inside = static_cast<int*>(
+      mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(inside, MAP_FAILED);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; i++) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    signal(SIGTRAP, SIG_IGN);  // others ask us for what we have; we give it back soon
+    int meetings = 0;
+    for (int round = 0; round < 250; round++) {
+      SharedObject object(folder.path(), "control", memory.get(), kPages * SharedObject::kPageSize);
+      object.acquire(0, Hold::Write, [] {});
+      meetings += __atomic_fetch_add(inside, 1, __ATOMIC_SEQ_CST) != 0;
+      usleep(static_cast<useconds_t>(round * 7 % 50));
+      __atomic_fetch_sub(inside, 1, __ATOMIC_SEQ_CST);
+      object.detach();
+      usleep(static_cast<useconds_t>((round * 13 + i * 29) % 150));
+    }
+    _exit(meetings != 0);
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "two had the page at the same time";
+  }
+  munmap(inside, sizeof(int));
 }
 
 }  // namespace
