@@ -202,6 +202,11 @@ Reason Engine::enter(uint32_t address) {
   return static_cast<Reason>(bs_enter());
 }
 
+bool Engine::is_half_done() const {
+  const Context& ctx = context();
+  return half_done_ && *half_done_ == std::pair{ctx.tick, ctx.rip};
+}
+
 // Runs the one instruction at rip. nullopt: done.
 std::optional<Stop> Engine::step() {
   Context& ctx = context();
@@ -221,6 +226,12 @@ Stop Engine::run() {
   Context& ctx = context();
   for (;;) {
     remove_trap();
+    if (ctx.stop_request && is_half_done()) {
+      std::optional<Stop> stop = step();
+      ctx.stop_request = 1;
+      if (stop) return *stop;
+      continue;
+    }
     if (ctx.stop_request) {
       ctx.stop_request = 0;
       Stop stop{Stop::Signal, {}, {}};
@@ -308,6 +319,7 @@ std::optional<Stop> Engine::after_fault() {
   if (i < block.count && !trapped) {
     auto* code = reinterpret_cast<const uint8_t*>(pc);
     isa::Insn in = isa::decode(code, meta[2 * i]);
+    if (isa::is_repeated_string(in)) half_done_ = {ctx.tick, pc};
     // A branch whose target is no address faults at its lookup, when the stack pointer has moved already.
     const bool at_lookup = fault.cache_pc == cache + meta[2 * i + 1] - sizeof kLookup;
     switch (in.cls) {

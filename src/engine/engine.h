@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "engine/cache.h"
 #include "engine/context.h"
@@ -40,6 +41,11 @@ class Engine {
   // One instruction, in checked mode with limit = tick + 1 (so that an indirect branch stops too). nullopt:
   // done, rip is at the next one.
   std::optional<Stop> step();
+
+  // The guest is in a repeated string instruction that has met a fault and may have done a part of its work,
+  // which no (tick, pc) tells: nothing from outside may happen here. (run() goes on to its end before it
+  // obeys a request to stop.)
+  bool is_half_done() const;
 
   // The guest's mapping of [start, end) changes: forget code translated from there, stop watching it.
   void forget(Address start, Address end);
@@ -82,7 +88,8 @@ class Engine {
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
   Translations translations_;
-  bool anew_ = false;                 // they are not taken in
+  bool anew_ = false;  // they are not taken in
+  std::optional<std::pair<Tick, Address>> half_done_;
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

@@ -94,12 +94,6 @@ void leave(Context& ctx, ucontext_t* uc) {
   uc->uc_mcontext.gregs[REG_EFL] &= ~0x500;  // direction and trap flags
 }
 
-bool is_repeated_string(const isa::Insn& in) {
-  if (!(in.rep || in.repne) || in.map != 0 || in.encoding != 0) return false;
-  return (in.opcode >= 0xa4 && in.opcode <= 0xa7) || (in.opcode >= 0xaa && in.opcode <= 0xaf) ||
-         (in.opcode >= 0x6c && in.opcode <= 0x6f);
-}
-
 // The guest is to be stopped at an instruction boundary, where its state is exact and (tick, pc) names the
 // place. Cache code between two boundaries is single-stepped; there are only a few instructions of ours
 // there. A string instruction may be half done, which no (tick, pc) tells: a trap behind it gets hold of the
@@ -129,7 +123,7 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
     for (; i < block.count && cache < pc; i++) guest += meta[2 * i], cache += meta[2 * i + 1];
     if (cache == pc) {
       if (i < block.count &&
-          is_repeated_string(isa::decode(reinterpret_cast<const uint8_t*>(guest), meta[2 * i]))) {
+          isa::is_repeated_string(isa::decode(reinterpret_cast<const uint8_t*>(guest), meta[2 * i]))) {
         remove_trap();
         bs_cache.trap_address = cache + meta[2 * i + 1];
         auto* trap = reinterpret_cast<uint8_t*>(static_cast<uint64_t>(bs_cache.trap_address));

@@ -62,4 +62,11 @@ struct Insn {
 // Decodes the instruction at `code`, of which `available` bytes may be read.
 Insn decode(const uint8_t* code, uint64_t available);
 
+// movs, cmps, stos, lods, scas, ins or outs with a repeat prefix.
+inline bool is_repeated_string(const Insn& in) {
+  if (!(in.rep || in.repne) || in.map != 0 || in.encoding != 0) return false;
+  return (in.opcode >= 0xa4 && in.opcode <= 0xa7) || (in.opcode >= 0xaa && in.opcode <= 0xaf) ||
+         (in.opcode >= 0x6c && in.opcode <= 0x6f);
+}
+
 }  // namespace backstep::isa

@@ -243,6 +243,11 @@ void Recorder::run() {
     } catch (const LodgerEnded&) {
       // Another thread goes on.
     }
+    if (process_.engine().is_half_done()) {
+      context().stop_request = 1;
+      before_guest();
+      continue;
+    }
     if (bs_record.checkpoint_request) make_checkpoint();
     // A turn that passes drops the request to stop (deliver_pending), also one that came for these two in the
     // meantime: so look again behind it.

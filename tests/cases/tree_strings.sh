@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Turns and signals wait until a repeated string instruction that met a page of shared memory is done.
+source "$(dirname "$0")/lib.bash"
+export LIMIT=60
+for round in 1 2 3; do
+  NATIVE=no record_tree "strings$round" "$P/tree_strings" 1
+  grep -q ', 1$' "strings$round.out" || fail "no alarms, or no other threads: $(cat "strings$round.out")"
+done
+NATIVE=no RECORD_OPTIONS=--chaos=5 record_tree chaos "$P/tree_strings" 1
+ok
