@@ -57,7 +57,10 @@ std::string Recorder::whole_path(uint64_t dirfd, const std::string& path) const 
   char folder[4096];
   ssize_t n =
       readlink(fmt::format("/proc/self/fd/{}", static_cast<int>(dirfd)).c_str(), folder, sizeof folder);
-  return n > 0 ? std::string(folder, static_cast<size_t>(n)) + "/" + path : path;
+  if (n > 0) return std::string(folder, static_cast<size_t>(n)) + "/" + path;
+  // There is no /proc any more (chroot).
+  const auto known = proc_folders_.find(static_cast<int>(dirfd));
+  return known == proc_folders_.end() ? path : known->second + "/" + path;
 }
 
 Shown Recorder::shown() const {
@@ -189,6 +192,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   if (own && found->file.name.starts_with("fd/")) number = found->file.name.substr(3);
   if (is_number(number)) kind = kind_of(std::stoul(number)) & 3;
   if (result >= 0) set_kind(static_cast<uint64_t>(result), kind);
+  if (result >= 0 && kind & kFdProc) proc_folders_[static_cast<int>(result)] = path;
   if (result >= 0) tell_opened(static_cast<int>(result));
   log_call(row, nr, args, result);
   if (!shared_.empty() && truncates) log_file_change(nr, args, result);

@@ -371,6 +371,7 @@ class Recorder final : public guest::Placer {
   uint64_t program_ =
       1;  // the log that the program began with, if this process is a fork of the one that did
   std::set<std::string> keys_, notes_;
+  std::map<int, std::string> proc_folders_;                   // what was opened in /proc, by descriptor
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
   int stderr_ = -1;                                           // our copy of it; -1: it was closed
   bool detached_ = false;                                     // a forked child: runs on, unrecorded
