@@ -558,13 +558,17 @@ void Recorder::note_deafness() {
 }
 
 // Asks the kernel to tell us when the file of `fd` is opened.
-void Recorder::watch_opens(SharedObject& object, int fd) {
-  if (!open_queue()) return note_deafness();
+// False: nor can we be told by others who may not send us signals.
+bool Recorder::watch_opens(SharedObject& object, int fd) {
+  if (!open_queue()) {
+    note_deafness();
+    return false;
+  }
   const int queue = bs_record.our_fds[2];
   const int watch = inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), kOpens);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
   // Another user may map it one day.
-  inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB);
+  return inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB) >= 0;
 }
 
 // A way to the file that is mapped: by the name that it had, a descriptor that the program has, or our second

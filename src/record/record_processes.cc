@@ -87,12 +87,12 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const bool follow = !options_.follow.empty() && !detached_ && log_.active();
   if (!follow) note_once("the program started child processes, which were not recorded");
   const uint64_t number = follow ? tree_.next_number() : 0;
-  const uint64_t event = log_.appender().events;
   const uint64_t stack = nr == SYS_clone ? args[1] : 0;
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
-  share_with_child();
+  share_with_child(flags & CLONE_NEWPID || pids_unshared_ || is_foreign());
   if (!(flags & CLONE_FILES)) listen_for_child();
+  const uint64_t event = log_.appender().events;  // behind the notes of these two
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
@@ -144,8 +144,12 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
       detached_ = true;  // no space, no rights; its parent's log says that it was started
     }
   }
+  // The parent of the first process of a pid namespace is not in it.
+  if (getppid() == 0) live_in_foreign_namespace();
+  pids_unshared_ = false;
   for (auto& [key, object] : objects_) {
     object->become_child();
+    if (is_foreign() && !object->is_open()) open_to_foreigners(*object);
     if (object->has_view()) open_object(*object);  // the one that it has is its parent's
   }
   requests_.clear();
@@ -371,6 +375,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     next.library = library_.dir();
     next.recording = recording_.dir();
     next.leader = leader_ && !vfork_;
+    next.foreign = is_foreign() || (vfork_ && getppid() == 0);
     next.started_ns = started_ns_;
     next.origin = {tree_.next_number(), Birth::Exec, origin_.process, log_.appender().events,
                    static_cast<uint64_t>(getpid())};

@@ -72,12 +72,42 @@ int64_t Recorder::do_rights(const Syscall& row, uint64_t nr, const uint64_t args
   keep_folder();
   if (auto user = next_user(nr, args); user && *user != 0 && may_become(*user)) let_in(*user);
   announce_change();
-  const int64_t result = execute(row, nr, args);
+  const int64_t result =
+      nr == SYS_unshare || nr == SYS_setns ? do_namespaces(row, nr, args) : execute(row, nr, args);
   log_call(row, nr, args, result);
-  if (is_of_thread(nr) && result >= 0) call_in_body(nr, args);
+  const bool pids = nr == SYS_unshare && args[0] & CLONE_NEWPID;  // the bodies have the rest already
+  if (is_of_thread(nr) && result >= 0 && !pids) call_in_body(nr, args);
   choose_store();
   for (auto& [key, object] : objects_)
     if (!vfork_) object->tell_user();
+  return result;
+}
+
+// Whose children live in another pid namespace can start no more threads: those that we may need are started
+// before. But what else is unshared comes before that: a new user namespace can only be had without threads,
+// and ours need the rest, too.
+int64_t Recorder::do_namespaces(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  uint64_t rest[6];
+  std::copy(args, args + 6, rest);
+  const bool pids = nr == SYS_unshare ? args[0] & CLONE_NEWPID : args[1] == CLONE_NEWPID;
+  if (vfork_ || !pids) {
+    const int64_t result = execute(row, nr, args);
+    pids_unshared_ |= nr == SYS_setns && args[1] == 0 && result == 0;
+    return result;
+  }
+  if (nr == SYS_unshare && args[0] != CLONE_NEWPID) {
+    const uint64_t first[6] = {args[0] & ~static_cast<uint64_t>(CLONE_NEWPID)};
+    if (const int64_t result = execute(row, nr, first); result != 0) return result;
+    rest[0] = CLONE_NEWPID;
+  }
+  start_threads();
+  for (const auto& [name, task] : turns_.tasks())
+    if (!task->body) {
+      task->body = std::make_unique<Body>();
+      if (!start_body(*task->body)) task->body.reset();
+    }
+  const int64_t result = execute(row, nr, rest);
+  pids_unshared_ |= result == 0;
   return result;
 }
 

@@ -82,12 +82,24 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
     note_once(fmt::format("{}; what other processes change in {} is not recorded", e.what(), r.name));
     return false;
   }
-  if (!(r.flags & MAP_ANONYMOUS)) {
+  bool bell = r.flags & MAP_ANONYMOUS;  // only children can have it, and we know of those
+  if (!bell) {
     tree_.count_shared_file();
-    watch_opens(*object, fd);
+    bell = watch_opens(*object, fd);
   }
+  if (is_foreign() && (!object->alone() || !bell)) open_to_foreigners(*object);
   hang_bells();
   return true;
+}
+
+// Processes that cannot ask each other for pages have it.
+void Recorder::open_to_foreigners(SharedObject& object) {
+  note_once(
+      "memory is shared between processes of different PID namespaces: each access to it was made alone, "
+      "which "
+      "is slow");
+  object.set_open();
+  if (!object.has_view()) open_object(object);
 }
 
 // … after it was logged. `outsiders`: others may have it already.
@@ -451,7 +463,9 @@ void Recorder::serve_shared() {
   if (!bs_record.share_request) return;
   bs_record.share_request = false;
   for (auto& [key, object] : objects_) {
-    if (object->must_leave_alone()) {
+    if (object->must_leave_alone() && is_foreign()) {
+      open_to_foreigners(*object);
+    } else if (object->must_leave_alone()) {
       start_sharing();
       object->leave_alone();
       protect_shared(*object, 0, ~0ull);
@@ -532,8 +546,9 @@ void Recorder::serve_stop() {
 }
 
 // fork: both sides get the pages that they need one by one.
-void Recorder::share_with_child() {
+void Recorder::share_with_child(bool foreign_child) {
   for (auto& [key, object] : objects_) {
+    if (foreign_child && !object->has_view()) open_to_foreigners(*object);
     object->release_all();
     object->leave_alone();
     object->attach_child();

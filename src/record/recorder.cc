@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -97,6 +98,7 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
       leader_(before.leader),
       before_(std::make_unique<Succession>(before)),
       chaos_(before.options.chaos) {
+  if (before.foreign) live_in_foreign_namespace();
   manifest_.env = before.env;
   process_.limits = before.limits;
   prepare(parse_cpu_level(options_.cpu).value());

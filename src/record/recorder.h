@@ -175,6 +175,7 @@ class Recorder final : public guest::Placer {
   [[noreturn]] void go_native();
 
   // record_rights.cc
+  int64_t do_namespaces(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t do_rights(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   void call_in_body(uint64_t nr, const uint64_t args[6]);
   void keep_folder();
@@ -239,7 +240,8 @@ class Recorder final : public guest::Placer {
   void wake_up();
   void fall_asleep_for_stop();
   void serve_stop();
-  void share_with_child();
+  void share_with_child(bool foreign_child);
+  void open_to_foreigners(SharedObject& object);
   void leave_shared();
   std::string control_path(uint64_t dev, uint64_t inode) const;
 
@@ -275,7 +277,7 @@ class Recorder final : public guest::Placer {
   void listen_for_child();
   void listen_as_child(bool shares_files);
   void forget_child();
-  void watch_opens(SharedObject& object, int fd);
+  bool watch_opens(SharedObject& object, int fd);
   void look_for_outsiders();
   bool was_recorded(int pid);
   void let_outsiders_in(SharedObject& object);
@@ -378,6 +380,7 @@ class Recorder final : public guest::Placer {
   bool shares_files_ = false;                                 // descriptors are those of another process, too
   bool leader_ = true;                  // the process that `record` was started for: it says the last word
   std::unique_ptr<Succession> before_;  // what execve left us
+  bool pids_unshared_ = false;          // children live in another pid namespace
   bool vfork_ = false;                  // we are the child of a vfork, in our parent's memory
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too

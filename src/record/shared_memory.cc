@@ -38,7 +38,15 @@ namespace {
 constexpr uint64_t kPage = SharedObject::kPageSize;
 constexpr uint64_t kMostPages = 1 << 24;  // 64 GB; the control file is sparse
 constexpr uint64_t kControlSize = sizeof(SharedHeader) + kMostPages * sizeof(SharedPage);
-constexpr uint32_t kOpen = 0x3f'ffff;  // as the writer of a page: it is open
+constexpr uint32_t kOpen = 0x3f'ffff;     // as the writer of a page: it is open
+constexpr uint32_t kForeign = 0x3f'fffe;  // instead of the pid of a foreign process
+constexpr int64_t kForeignPatience = 3'000'000'000;
+
+bool foreign = false;
+
+uint32_t own_name() {
+  return foreign ? kForeign : static_cast<uint32_t>(getpid());
+}
 constexpr uint64_t kReaders = (1ull << SharedHeader::kSeats) - 1;
 
 void wait_for_change(uint32_t* word, uint32_t value) {
@@ -65,6 +73,10 @@ uint64_t with_writer(uint64_t state, uint32_t pid) {
 
 // To the thread that runs the guest, which is the first: a body could do nothing about it.
 bool signal_runner(uint32_t pid) {
+  if (foreign || pid == kForeign) {
+    errno = EPERM;
+    return false;
+  }
   siginfo_t info;
   std::memset(&info, 0, sizeof info);
   info.si_signo = SIGTRAP;
@@ -97,12 +109,20 @@ bool allocate(int control, uint64_t bytes) {
 
 }  // namespace
 
+void live_in_foreign_namespace() {
+  foreign = true;
+}
+
+bool is_foreign() {
+  return foreign;
+}
+
 std::string control_name(uint64_t dev, uint64_t inode) {
   return fmt::format("shared-{:x}-{:x}", dev, inode);
 }
 
 SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias)
-    : folder_(folder), name_(std::move(name)), me_(static_cast<uint32_t>(getpid())) {
+    : folder_(folder), name_(std::move(name)), me_(own_name()) {
   if (alias) {
     alias_ = static_cast<unsigned char*>(alias);
     bytes_ = (bytes + kPage - 1) & ~(kPage - 1);
@@ -121,6 +141,10 @@ SharedObject::SharedObject(const std::string& folder, std::string name, int fd, 
     wake(&header_->alone);
   }
   // The one that had it to itself must begin to share.
+  if (foreign || load(header_->alone) == kForeign) {
+    open_to_all();
+    return;
+  }
   for (;;) {
     const uint32_t other = load(header_->alone);
     if (other == 0) return;
@@ -129,6 +153,15 @@ SharedObject::SharedObject(const std::string& folder, std::string name, int fd, 
       continue;
     }
     ask(0, other);
+    wait_for_change(&header_->alone, other);
+  }
+}
+
+void SharedObject::open_to_all() {
+  shared_control::open_to_writer(path());
+  const int64_t until = monotonic_ns() + kForeignPatience;
+  for (uint32_t other; (other = load(header_->alone)) != 0 && other != me_ && monotonic_ns() < until;) {
+    call(other, path());
     wait_for_change(&header_->alone, other);
   }
 }
@@ -173,9 +206,10 @@ SharedObject::~SharedObject() {
 }
 
 void SharedObject::sit_down() {
+  seat_ = -1;
+  if (foreign) return;
   const uint64_t started = life_of(me_).started;
   const uint32_t user = own_user();
-  seat_ = -1;
   for (bool of_the_dead : {false, true})
     for (int i = 0; i < SharedHeader::kSeats; i++) {
       Seat& seat = header_->seats[i];
@@ -253,6 +287,11 @@ Seat* SharedObject::seat_of(uint32_t pid) const {
 }
 
 bool SharedObject::is_gone(uint32_t pid) const {
+  // Who cannot be looked at is waited for, but not for ever.
+  if (foreign || pid == kForeign) {
+    const auto [first, fresh] = waited_for_.try_emplace(pid, monotonic_ns());
+    return monotonic_ns() - first->second > kForeignPatience;
+  }
   const Seat* seat = seat_of(pid);
   return is_dead(pid, seat ? load(seat->started) : 0);
 }
@@ -690,7 +729,7 @@ void SharedObject::no_child() {
 }
 
 void SharedObject::become_child() {
-  me_ = static_cast<uint32_t>(getpid());
+  me_ = own_name();
   sit_down();
 }
 
@@ -757,13 +796,15 @@ void open_to_writer(const std::string& path) {
   Head head(path);
   if (!head.header) return;
   __atomic_store_n(&head.header->open, 1, __ATOMIC_SEQ_CST);
+  const auto me = static_cast<uint32_t>(getpid());
+  const int64_t until = monotonic_ns() + kForeignPatience;
   for (Seat& seat : head.header->seats) {
     for (int i = 0;; i++) {
       const uint32_t pid = load(seat.pid);
       // Who sleeps looks at the flag when it wakes up.
-      if (pid == 0 || load(seat.viewing) || load(seat.asleep)) break;
+      if (pid == 0 || (!foreign && pid == me) || load(seat.viewing) || load(seat.asleep)) break;
       if (i % 100 == 0) {
-        if (is_dead(pid, load(seat.started))) break;
+        if (foreign ? monotonic_ns() > until : is_dead(pid, load(seat.started))) break;
         call(pid, path);
       }
       usleep(20);
@@ -807,6 +848,7 @@ bool BeforeStop::ask(const std::function<bool(uint32_t)>& meant, bool remind, bo
 }
 
 BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint32_t)>& meant) {
+  if (foreign) return;
   for (const std::string& path : control_files(folder))
     if (auto head = std::make_unique<Head>(path); head->header) heads_.push_back(std::move(head));
   constexpr int64_t kMost = 2'000'000'000, kRemind = 1'000'000, kSitDown = 10'000'000;

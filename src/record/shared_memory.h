@@ -93,6 +93,13 @@ struct SharedHeader {
 
 std::string control_name(uint64_t dev, uint64_t inode);
 
+// This process lives in another pid namespace than the recording's first one. Its pid means nothing to
+// others, and theirs mean nothing to it: nobody can be asked for a page by a signal, and nobody knows who is
+// alive. So it takes no seat, and what it shares with anybody is open. What it has alone is its own until
+// somebody rings.
+void live_in_foreign_namespace();
+bool is_foreign();
+
 // The control file of an object that this process has not mapped.
 namespace shared_control {
 struct Head;
@@ -140,6 +147,7 @@ class SharedObject {
   Hold hold(uint64_t page) const { return alone_ ? Hold::Write : local_[page].hold; }
   const std::vector<uint64_t>& held_pages() const { return held_; }
   bool must_leave_alone() const;  // somebody else wants to map it
+  void open_to_all();             // … and all others know
   const unsigned char* contents(uint64_t page) const { return alias_ + page * kPageSize; }
   // Files can be shorter than what is mapped of them: is there such a page?
   bool exists(uint64_t page) const;
@@ -279,8 +287,9 @@ class SharedObject {
   std::vector<uint64_t> robbed_;  // pages with Local::robbed
   const Page* before_ = nullptr;
   uint64_t apart_ = 0;
-  bool copies_ = true;                       // pages that are given back are copied
-  std::map<uint32_t, int64_t> alive_until_;  // pids that are known to be who they were
+  bool copies_ = true;                              // pages that are given back are copied
+  std::map<uint32_t, int64_t> alive_until_;         // pids that are known to be who they were
+  mutable std::map<uint32_t, int64_t> waited_for_;  // since when, if they cannot be looked at
 };
 
 }  // namespace backstep::recorder

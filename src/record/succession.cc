@@ -41,6 +41,7 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.origin.parent_event);
   number(s.origin.pid);
   number(s.leader);
+  number(s.foreign);
   number(s.started_ns);
   text(s.path);
   number(s.program_fd);

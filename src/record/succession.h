@@ -22,6 +22,7 @@ struct Succession {
   std::string library, recording;
   recording::Origin origin;
   bool leader = false;                // the process that `backstep record` was started for
+  bool foreign = false;               // it lives in another pid namespace
   int64_t started_ns = 0;             // CLOCK_MONOTONIC
   std::string path;                   // the program's file
   int program_fd = -1;                // … if a descriptor was all there was of it: close it
