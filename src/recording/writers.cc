@@ -14,7 +14,7 @@ namespace {
 
 // A write through a mapping changes the times only when it faults: the first one to a page, and the first
 // after the kernel has written that page to the disk, which it does long before this.
-constexpr int64_t kSettled = 3600;
+constexpr int64_t kSettled = 600;
 // As in git's index: what was touched just now could change again within the grain of its time stamps.
 constexpr int64_t kRacy = 2;
 
