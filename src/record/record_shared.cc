@@ -95,9 +95,8 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
 // Processes that cannot ask each other for pages have it.
 void Recorder::open_to_foreigners(SharedObject& object) {
   note_once(
-      "memory is shared between processes of different PID namespaces: each access to it was made alone, "
-      "which "
-      "is slow");
+      "memory is shared between processes of different PID namespaces: each access to it was made "
+      "alone, which is slow");
   object.set_open();
   if (!object.has_view()) open_object(object);
 }
