@@ -131,9 +131,12 @@ TEST(Store, DoesNotReadAnUnchangedFileTwice) {
   TempDir dir;
   Store store(dir / "store");
   write_file(dir / "a", "hello");
-  if (is_on_tmpfs(dir / "a")) GTEST_SKIP() << "times do not tell on tmpfs";
   let_age(dir / "a");
   std::string key = add(store, dir / "a");
+  if (is_on_tmpfs(dir / "a")) {  // where the times do not tell
+    EXPECT_EQ(files_in(dir / "store/by-id"), 0u);
+    return;
+  }
   EXPECT_EQ(files_in(dir / "store/by-id"), 1u);
 
   // Put another key of the same size into the index: if that is what comes back, the file was not read.
