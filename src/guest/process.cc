@@ -656,8 +656,18 @@ bool Process::push_handler(int signo, const siginfo_t& info, const TrapInfo& tra
   constexpr uint64_t kResetHand = 0x8000'0000;
   bool ok = push_signal_frame(context(), signals, action, signo, info, trap, visible_state(),
                               [this](uint64_t a, uint64_t n) { return writable(a, n); });
-  if (ok && (action.flags & kResetHand)) actions[signo].handler = 0;
+  if (action.flags & kResetHand) actions[signo].handler = 0;  // the kernel does that first
   return ok;
+}
+
+std::optional<siginfo_t> Process::forced_by(int signo) const {
+  const bool blocked = signals.mask >> (SIGSEGV - 1) & 1;
+  if (signo == SIGSEGV || blocked || fate_of(actions[SIGSEGV], SIGSEGV) != Fate::Handle) return std::nullopt;
+  siginfo_t info;
+  std::memset(&info, 0, sizeof info);
+  info.si_signo = SIGSEGV;
+  info.si_code = SI_KERNEL;
+  return info;
 }
 
 bool Process::push_frame(const KernelSigaction& action, int signo, const siginfo_t& info) {

@@ -114,8 +114,10 @@ class Process {
   void set_mask(uint64_t mask);
   void restore_mask();  // … or until the call returns without one
 
-  // Enters the guest's handler. False: cannot (no stack): the process must die of SIGSEGV.
+  // Enters the guest's handler. False: cannot (no stack): the signal is lost, and SIGSEGV takes its place.
   bool push_handler(int signo, const siginfo_t& info, const TrapInfo& trap);
+  // … that one, if it has a handler, which may have another stack. nullopt: the process must die of SIGSEGV.
+  std::optional<siginfo_t> forced_by(int signo) const;
 
   // Only the frame, for an action that is not in `actions`.
   bool push_frame(const KernelSigaction& action, int signo, const siginfo_t& info);

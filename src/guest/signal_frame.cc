@@ -273,8 +273,8 @@ bool push_signal_frame(Context& ctx, SignalState& state, const KernelSigaction& 
   if (!(action.flags & kSaRestorer)) return false;
 
   uint64_t sp = ctx.gpr[RSP] - kRedZone;
-  bool on_alt = on_alt_stack(state.alt, sp);
-  if ((action.flags & kSaOnstack) && has_alt_stack(state.alt) && !on_alt) {
+  bool on_alt = on_alt_stack(state.alt, ctx.gpr[RSP]);
+  if ((action.flags & kSaOnstack) && has_alt_stack(state.alt) && !on_alt_stack(state.alt, sp)) {
     sp = state.alt.sp + state.alt.size;
     on_alt = true;
   }

@@ -48,7 +48,7 @@ using MemoryCheck = std::function<bool(uint64_t addr, uint64_t size)>;
 // run, not shrink); ctx.xsave is in standard format and may have XSTATE_BV bits clear (= initial state), but
 // its MXCSR field must always hold the guest's MXCSR, as XSAVE and XSAVEOPT leave it (XSAVEC does not).
 // Components outside xcr0 are left alone. False: the frame does not fit on the stack (unwritable), or the
-// action has no SA_RESTORER -> the caller kills with SIGSEGV; nothing was changed.
+// action has no SA_RESTORER -> SIGSEGV instead; nothing was changed.
 bool push_signal_frame(Context& ctx, SignalState& state, const KernelSigaction& action, int signo,
                        const siginfo_t& info, const TrapInfo& trap, uint64_t xcr0,
                        const MemoryCheck& writable);

@@ -397,6 +397,24 @@ void expect_all() {
   if (s.our_fds[2] >= 0) s.outsider = true;
 }
 
+// Where the queue of signals has no room (RLIMIT_SIGPENDING), the kernel delivers this one all the same, but
+// keeps nothing of what it was sent with. The guest's own to its threads never reach the kernel.
+bool is_bare(const siginfo_t& info) {
+  return info.si_code == SI_USER && info.si_pid == 0 && info.si_uid == 0;
+}
+
+// One of ours: it may be any, to the runner or to a body.
+engine::SignalVerdict look_everywhere(ucontext_t& uc) {
+  constexpr long kGettid = 186;
+  auto& pc = uc.uc_mcontext.gregs[REG_RIP];
+  if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
+    pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
+  if (hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) return engine::SignalVerdict::Later;
+  expect_all();
+  __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
+  return engine::SignalVerdict::Stop;
+}
+
 }  // namespace
 
 // One at a time: the others wait in the kernel, which knows their order and what a handler blocks, until this
@@ -411,6 +429,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
     return engine::SignalVerdict::Stop;
   }
+  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere(*uc);
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;

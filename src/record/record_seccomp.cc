@@ -121,7 +121,7 @@ void Recorder::trap(int nr, int detail) {
   const bool blocked = process_.signals.mask >> (SIGSYS - 1) & 1;
   if (blocked || fate_of(process_.actions[SIGSYS], SIGSYS) != Fate::Handle) die(SIGSYS, ctx.rip, true);
   log_signal(info, recording::kAsynchronous);
-  if (!process_.push_handler(SIGSYS, info, TrapInfo{})) die(SIGSYS, ctx.rip);
+  enter_handler(info, TrapInfo{});
   set_real_action(SIGSYS);
   set_real_mask();
 }

@@ -1,6 +1,7 @@
 // Signals to threads: those that one thread sends to another, timers that are directed at one, and which
 // thread takes a signal that is sent to the process.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,14 @@ namespace backstep::recorder {
 using namespace guest;
 
 namespace {
+
+constexpr int kFirstRealTime = 32;
+
+// The limit is on all signals of a user's; with this one no other is needed to reach it.
+bool nothing_can_be_queued() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_SIGPENDING, &limit) == 0 && limit.rlim_cur == 0;
+}
 
 // 0: it is no pidfd.
 int pid_behind(int fd) {
@@ -38,7 +47,6 @@ bool Recorder::signal_waits(Task& task) {
 }
 
 void Recorder::send_to(Task& task, const siginfo_t& info) {
-  constexpr int kFirstRealTime = 32;
   const bool queued = info.si_signo < kFirstRealTime &&
                       std::any_of(task.signals.begin(), task.signals.end(),
                                   [&](const siginfo_t& i) { return i.si_signo == info.si_signo; });
@@ -162,6 +170,11 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
     info.si_uid = getuid();
   }
   info.si_signo = signo;
+  if (nothing_can_be_queued() && info.si_code < 0) {
+    if (signo >= kFirstRealTime) return -EAGAIN;
+    std::memset(&info, 0, sizeof info);
+    info.si_signo = signo;
+  }
   if (signo == SIGKILL) die(SIGKILL, context().rip - 2);
   const Fate fate = fate_of(process_.actions[signo], signo);
   if (task->thread->lodger && fate != Fate::Handle) return std::nullopt;

@@ -58,8 +58,16 @@ int Recorder::make_timer(int clock, uint64_t value, int id) {
   // too large.
   constexpr int kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
   const bool chosen = prctl(kRestoreIds, 1, 0, 0, 0) == 0;
+  // Its signal counts from now on, and with all of this user's: the program's limit is not meant for it.
+  rlimit limit{};
+  getrlimit(RLIMIT_SIGPENDING, &limit);
+  for (const rlim_t most : {RLIM_INFINITY, limit.rlim_max}) {
+    const rlimit more{most, std::max(most, limit.rlim_max)};
+    if (setrlimit(RLIMIT_SIGPENDING, &more) == 0) break;
+  }
   const long made = syscall(SYS_timer_create, clock, &event, &id);
   const int err = errno;
+  setrlimit(RLIMIT_SIGPENDING, &limit);
   if (chosen) prctl(kRestoreIds, 0, 0, 0, 0);
   if (made != 0) throw Error("cannot make a timer: " + errno_text(err));
   return id;
@@ -71,7 +79,12 @@ void Recorder::start_threads() {
   bs_wakeups.pid = getpid();
   bs_wakeups.runner = gettid();
   turns_.current().thread = &process_.current();
-  timer_ = make_timer(CLOCK_MONOTONIC, kTurnSignal, kTurnTimer);
+  try {
+    timer_ = make_timer(CLOCK_MONOTONIC, kTurnSignal, kTurnTimer);
+  } catch (const Error&) {  // a hard limit on signals: then a kernel thread sleeps until it is time
+    alarm_ = std::make_unique<Body>();
+    if (!start_body(*alarm_)) throw;
+  }
   armed_ = 0;
   if (chaos_.on()) {
     process_.engine().set_check(true);
@@ -87,7 +100,20 @@ void Recorder::end_threads() {
   bs_record.threads = false;
   bs_record.turn_request = false;
   timer_ = -1;
+  alarm_.reset();
   armed_ = 0;
+}
+
+// In place of a timer. An alarm that is set for later is called off first; the runner hears of that, and
+// comes here again.
+void Recorder::set_alarm(int64_t when) {
+  if (__atomic_load_n(&alarm_->busy, __ATOMIC_SEQ_CST)) {
+    armed_ = 0;
+    return interrupt_call(*alarm_);
+  }
+  alarm_time_ = {when / kSecond, when % kSecond};
+  const uint64_t args[6] = {CLOCK_MONOTONIC, TIMER_ABSTIME, reinterpret_cast<uint64_t>(&alarm_time_)};
+  begin_call(*alarm_, SYS_clock_nanosleep, args);
 }
 
 // A timer is needed while others want the turn, and for the next deadline.
@@ -97,6 +123,7 @@ void Recorder::arm_timer() {
   if (turns_.anyone_ready()) wanted = std::min(wanted, now + kSlice);
   if (wanted == kNever || (armed_ > now && armed_ <= wanted)) return;
   armed_ = std::max(wanted, now + 1);
+  if (alarm_) return set_alarm(armed_);
   itimerspec spec{{0, 0}, {armed_ / kSecond, armed_ % kSecond}};
   syscall(SYS_timer_settime, timer_, TIMER_ABSTIME, &spec, nullptr);
 }

@@ -460,9 +460,19 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
   if (bs_record.sharing) own_frame();
   siginfo_t info = fault_siginfo(fault);
   log_signal(info, 0);
-  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) die(SIGSEGV, ctx.rip);
+  enter_handler(info, fault_trap(fault));
   tell_signals();  // SA_RESETHAND
   set_real_mask();
+}
+
+// The signal is logged. If there is no room for its frame, SIGSEGV follows in its place, as the kernel does
+// it.
+void Recorder::enter_handler(const siginfo_t& info, const TrapInfo& trap) {
+  if (process_.push_handler(info.si_signo, info, trap)) return;
+  const auto forced = process_.forced_by(info.si_signo);
+  if (!forced) die(SIGSEGV, context().rip);
+  log_signal(*forced, recording::kAsynchronous);
+  if (!process_.push_handler(SIGSEGV, *forced, TrapInfo{})) die(SIGSEGV, context().rip);
 }
 
 // The first that the guest does not block (it may have blocked one since that arrived): those sent to the
@@ -516,7 +526,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     log_signal(info, recording::kAsynchronous);
     if (first) restart_interrupted(ctx, nr, result, process_.actions[signo]);
     first = false;
-    if (!process_.push_handler(signo, info, TrapInfo{})) die(SIGSEGV, ctx.rip);
+    enter_handler(info, TrapInfo{});
     set_real_action(signo);  // SA_RESETHAND
     tell_signals();
     set_real_mask();  // the next one may come now

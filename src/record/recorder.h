@@ -68,6 +68,7 @@ class Recorder final : public guest::Placer {
   void deliver_pending(uint64_t nr, int64_t result);
   std::optional<siginfo_t> next_signal();
   void log_signal(const siginfo_t& info, uint8_t flags);
+  void enter_handler(const siginfo_t& info, const guest::TrapInfo& trap);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   // `all`: a lodger that has the turn is not meant alone.
@@ -127,6 +128,7 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
+  void set_alarm(int64_t when);
   std::optional<size_t> choose_next(int64_t& until);  // none: nobody before this time
   void forget_timer(int id);
   // Chaos: how many of `count` bytes to ask for.
@@ -424,8 +426,10 @@ class Recorder final : public guest::Placer {
   std::vector<uint8_t>
       fd_kinds_;  // HotState::fd_kind, while a lodger with descriptors of its own has the turn
   Chaos chaos_;
-  int64_t armed_ = 0;     // when the timer fires that asks for a turn; 0: not armed
-  int timer_ = -1;        // that timer; -1: none yet
+  int64_t armed_ = 0;            // when the timer fires that asks for a turn; 0: not armed
+  int timer_ = -1;               // that timer; -1: none
+  std::unique_ptr<Body> alarm_;  // … if the kernel makes us none
+  timespec alarm_time_{};
   bool yielded_ = false;  // sched_yield: the turn goes to the next thread
   struct ThreadTimer {    // timer_create with SIGEV_THREAD_ID
     int tid, signo, id;

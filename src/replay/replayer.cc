@@ -74,11 +74,11 @@ std::string call_text(uint64_t nr, const uint64_t args[6]) {
   return text + ")";
 }
 
+}  // namespace
+
 std::string place(Tick tick, Address pc) {
   return fmt::format("@{}:{:#x}", tick, pc);
 }
-
-}  // namespace
 
 Replayer::Replayer(const ReplayOptions& options, const recording::Library& library,
                    recording::Recording recording)
@@ -748,7 +748,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       std::memcpy(&info, e.body.data(), std::min(sizeof info, e.body.size()));
       if (first) restart_interrupted(ctx, nr, result, process_.actions[e.signo]);
       first = false;
-      if (!process_.push_handler(e.signo, info, TrapInfo{})) return end_without_stack();
+      if (!process_.push_handler(e.signo, info, TrapInfo{}) && !goes_on_without_stack(e.signo)) return;
     } else if (kind == EventKind::Shared) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
@@ -817,50 +817,6 @@ void Replayer::on_host_op(const isa::Insn& insn) {
     return after_call(0, 0);
   }
   if (auto fault = process_.emulate(insn)) on_fault(*fault);
-}
-
-void Replayer::on_fault(const engine::FaultInfo& fault) {
-  Context& ctx = context();
-  if (process_.alias_write(fault)) return;
-  Event e;
-  if (!take(e)) return end_incomplete();
-  if (shared_fault_ && e.kind == EventKind::Shared) {
-    shared_fault_ = false;
-    const Region* r = process_.map.find(e.addr);
-    mprotect(reinterpret_cast<void*>(e.addr), e.length, r ? r->prot & (PROT_READ | PROT_WRITE) : PROT_READ);
-    if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx) ||
-        fault.address - e.addr >= e.length)
-      diverged(e, event_text(e),
-               fmt::format("access to {:#x} at {}", fault.address, place(ctx.tick, ctx.rip)));
-    change_memory(e);
-    return after_call(0, 0);
-  }
-  std::string now =
-      fmt::format("signal {} (address {:#x}) at {}", fault.signo, fault.address, place(ctx.tick, ctx.rip));
-  if (e.kind == EventKind::End && e.end == EndKind::Stopped) return end(e);
-  if (e.tick != ctx.tick || e.pc != ctx.rip) diverged(e, event_text(e), now);
-  if (e.kind == EventKind::End) {
-    // A handler whose frame does not fit dies of SIGSEGV instead.
-    if (e.end != EndKind::Signal || (e.result != fault.signo && e.result != SIGSEGV))
-      diverged(e, event_text(e), now);
-    return end(e);
-  }
-  siginfo_t info = fault_siginfo(fault);
-  if (e.kind != EventKind::Signal || e.signo != fault.signo || e.digest != register_digest(ctx) ||
-      // Both were zeroed before they were filled in.  NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
-      e.body.size() < sizeof info || std::memcmp(e.body.data(), &info, sizeof info) != 0)
-    diverged(e, event_text(e), now);
-  if (!process_.push_handler(fault.signo, info, fault_trap(fault))) return end_without_stack();
-  after_call(0, 0);
-}
-
-// A handler whose frame does not fit on the stack: the program dies of that, here.
-void Replayer::end_without_stack() {
-  Event death;
-  if (!take(death)) return end_incomplete();
-  if (death.kind != EventKind::End || death.result != SIGSEGV)
-    diverged(death, event_text(death), "no stack for the handler");
-  end(death);
 }
 
 void Replayer::check_end(const Event& e, EndKind kind, int64_t status) {

@@ -34,6 +34,8 @@ struct Outcome {
   bool damaged = false;    // … and that is because it was damaged
 };
 
+std::string place(Tick tick, Address pc);  // for people
+
 class Replayer {
  public:
   Replayer(const ReplayOptions& options, const recording::Library& library, recording::Recording recording);
@@ -123,7 +125,7 @@ class Replayer {
                   int contents);  // the memory file that stands for a shared one
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
-  void end_without_stack();
+  bool goes_on_without_stack(int signo);
   void end_incomplete();
   [[noreturn]] void diverged(const recording::Event& event, const std::string& logged,
                              const std::string& now);
