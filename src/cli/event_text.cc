@@ -195,6 +195,8 @@ Json event_json(const Event& event, size_t strings) {
   j["tick"] = event.tick;
   j["pc"] = event.pc;
   j["thread"] = event.thread;
+  if (event.order.given) j["order"]["given"] = event.order.given;
+  if (event.order.got) j["order"]["got"] = event.order.got;
   j["size"] = event.size;
   j["text"] = to_utf8(event_text(event, strings));
   switch (event.kind) {

@@ -165,8 +165,9 @@ constexpr ArgSpec sigset_in(const char* name, int size_arg) {
 }
 
 // Sets of traits that many rows share.
-inline constexpr int kWrites = kMayBlock | kOutput;
-inline constexpr int kMoves = kMayBlock | kMovesBytes;
+inline constexpr int kBoth = kGives | kGets;
+inline constexpr int kWrites = kMayBlock | kOutput | kGives;
+inline constexpr int kMoves = kMayBlock | kMovesBytes | kBoth;
 inline constexpr int kMap = kChangesMap;
 inline constexpr int kMapHex = kChangesMap | kHexResult;
 inline constexpr int kFd = kCreatesFd;

@@ -158,6 +158,10 @@ enum Trait : uint16_t {
   kHexResult = 64,   // a successful result is an address
   kMovesBytes = 128,  // moves data between fds past guest memory (sendfile, splice, …): if it goes to stdout,
                       //   replay has no bytes to repeat it from
+  // What orders processes (docs/trace-format.md, Order): other processes may see what this call does, or it
+  // shows what others have done. Bytes, names in the file system, locks, ends, signals, attributes.
+  kGives = 256,
+  kGets = 512,
 };
 
 struct Syscall {

@@ -94,6 +94,74 @@ bool vdso_call(uint64_t nr, const uint64_t args[6], long* result) {
 
 }  // namespace
 
+uint64_t next_order() {
+  const HotState& s = bs_record;
+  if (static_cast<uint32_t>(__atomic_load_n(s.tree_numbers, __ATOMIC_RELAXED)) < 2) return 0;
+  return __atomic_add_fetch(s.orders, 1, __ATOMIC_SEQ_CST);
+}
+
+namespace {
+
+// Does it concern other processes at all?
+bool has_order(const Syscall& row, uint16_t side, uint64_t nr, const uint64_t args[6]) {
+  constexpr uint64_t kFutex = 202, kMmap = 9, kPrivateFutex = 128, kAnonymous = 0x20;
+  if (!(row.traits & side)) return false;
+  return !(nr == kFutex && (args[1] & kPrivateFutex)) && !(nr == kMmap && (args[3] & kAnonymous));
+}
+
+// What several processes write to the recording's stdout comes out in the order in which the kernel takes it,
+// and nobody but the kernel knows that order if two write at once. So they do not: number and write are one
+// step. It must not change more than moments, though: who holds the place may be dead, or wait for its reader
+// while others write to elsewhere or do not want to wait. So after a few milliseconds, in which somebody who
+// only lost the processor gets it back, it is taken over.
+constexpr uint64_t kMostWait = 30'000'000;  // cycles
+
+uint64_t cycles() {
+  uint32_t low, high;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return static_cast<uint64_t>(high) << 32 | low;
+}
+
+void begin_output(uint64_t* writer) {
+  constexpr long kSchedYield = 24;
+  constexpr unsigned kSpins = 64;
+  const uint64_t me = bs_record.me;
+  uint64_t holder = 0, since = 0;
+  for (unsigned tries = 0;; tries++) {
+    if (__atomic_compare_exchange_n(writer, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+    if (holder == me) return;  // left behind by a call that was cut short
+    if (since && cycles() - since > kMostWait &&
+        __atomic_compare_exchange_n(writer, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      return;
+    holder = 0;
+    if (tries < kSpins) {
+      asm volatile("pause");
+    } else {
+      if (!since) since = cycles();
+      hot::syscall6(kSchedYield, 0, 0, 0, 0, 0, 0);
+    }
+  }
+}
+
+void end_output(uint64_t* writer) {
+  uint64_t me = bs_record.me;
+  __atomic_compare_exchange_n(writer, &me, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+// Where the call stands in line for the recording's stdout or stderr; null: it does not.
+uint64_t* output_of(const Syscall& row, const uint64_t args[6]) {
+  const HotState& s = bs_record;
+  if (!(row.traits & kOutput) || args[0] >= kTrackedFds || !s.given) return nullptr;
+  const uint8_t kind = s.fd_kind[args[0]] & 3;
+  return kind ? s.writers[kind & recording::kToStdout ? 0 : 1] : nullptr;
+}
+
+}  // namespace
+
+void begin_order(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  bs_record.given = has_order(row, kGives, nr, args) ? next_order() : 0;
+}
+
 void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   HotState& s = bs_record;
   for (int i = 0; i < row.argc; i++)
@@ -110,6 +178,11 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
       }
   }
   if (!simple_output(row)) read_counts(row, nr, args, s.old_counts);
+  uint64_t* const output = output_of(row, args);
+  if (output) {
+    begin_output(output);
+    s.given = next_order();
+  }
   long result;
   if (s.lodger)
     result = call_now(*s.lodger, nr, args);
@@ -118,6 +191,7 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
                            static_cast<long>(args[2]), static_cast<long>(args[3]), static_cast<long>(args[4]),
                            static_cast<long>(args[5]));
   s.result = result;
+  if (output) end_output(output);
 }
 
 bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags,
@@ -126,12 +200,15 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   recording::Appender& log = *s.log;
   if (!log.chunk) return true;
   const Context& ctx = context();
-  if (!log.has_room(128)) {
+  if (!log.has_room(192)) {
     s.needed = 4096;
     return false;
   }
-  Tick last = log.tick;
-  uint8_t* at = log.begin(EventKind::Syscall, flags, recording::logged_number(nr));
+  const Tick last = log.tick;
+  const uint64_t last_order = log.order;
+  recording::Order order;
+  if (!(flags & recording::kDenied)) order = {s.given, has_order(row, kGets, nr, args) ? next_order() : 0};
+  uint8_t* at = log.begin(EventKind::Syscall, flags, recording::logged_number(nr), order);
   at = log.put_place(at, ctx.tick, ctx.rip - 2);
   at = put_u32(at, register_digest(ctx));
   at = put_varint(at, zigzag(result));
@@ -168,10 +245,12 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   }
   if (sink.overflow) {
     log.tick = last;
+    log.order = last_order;
     s.needed = static_cast<uint64_t>(sink.p - log.p) + sink.overflow + 4096;
     return false;
   }
   log.commit(sink.p);
+  s.given = 0;
   return true;
 }
 
@@ -350,6 +429,7 @@ bool record_syscall_hot(Context& ctx) {
     return false;  // stat, lstat, newfstatat, statx
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
+  begin_order(row, nr, args);
   execute_plain(row, nr, args);
   s.executed = true;
   uint8_t flags = 0;

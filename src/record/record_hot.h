@@ -55,12 +55,18 @@ struct HotState {
   volatile bool share_request;  // another process wants a page of ours
   volatile bool outsider;       // somebody has opened a file that we have mapped shared
   const uint64_t* tree_files;   // files that processes of the recording have mapped shared
-  bool no_leave;                // fatal signals, too, must find an instruction boundary (child of vfork)
-  bool segments;                // System V memory is attached that an outsider may attach, too
-  bool filtered;                // some thread has a filter on its calls (seccomp)
-  bool chaos;                   // chaos mode: calls that move bytes are not made as asked
-  Body* lodger;                 // the thread that has the turn is one: this makes its calls
-  volatile bool turn_request;   // something happened that may pass the turn on
+  // The order of all processes (recording/format.h).
+  const uint64_t* tree_numbers;  // low half: how many logs there are
+  uint64_t* orders;              // the counter
+  uint64_t* writers[2];          // who writes to stdout, stderr (recording/tree.h)
+  uint64_t me;                   // … as this one: the number of its log
+  uint64_t given;                // the number that the call under way has taken before it was made; 0: none
+  bool no_leave;                 // fatal signals, too, must find an instruction boundary (child of vfork)
+  bool segments;                 // System V memory is attached that an outsider may attach, too
+  bool filtered;                 // some thread has a filter on its calls (seccomp)
+  bool chaos;                    // chaos mode: calls that move bytes are not made as asked
+  Body* lodger;                  // the thread that has the turn is one: this makes its calls
+  volatile bool turn_request;    // something happened that may pass the turn on
   volatile bool checkpoint_request;  // it is time for one
   // Timers that the guest directed at one of its threads: index, overrun.
   struct {
@@ -70,6 +76,11 @@ struct HotState {
   volatile unsigned timer_hit_count;
 };
 extern HotState bs_record;
+
+// The next number in the order of all processes; 0 if there is only one log.
+uint64_t next_order();
+// To be called before a call is made: takes its number if it gives anything.
+void begin_order(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
 
 // May this call change the contents or the size of a file?
 bool changes_files(uint64_t nr);

@@ -25,6 +25,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
@@ -87,6 +88,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const bool follow = !options_.follow.empty() && !detached_ && log_.active();
   if (!follow) note_once("the program started child processes, which were not recorded");
   const uint64_t number = follow ? tree_.next_number() : 0;
+  bs_record.given = next_order();  // the first that there is, perhaps
   const uint64_t stack = nr == SYS_clone ? args[1] : 0;
   // CLONE_SETTLS is ours to do: the kernel's FS base is the host's at the moment.
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
@@ -132,6 +134,8 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   HotState& s = bs_record;
   s.our_fds[0] = -1;
   s.pending_count = 0;
+  s.me = number;
+  s.given = 0;
   origin_ = {number, Birth::Fork, origin_.process, parent_event, static_cast<uint64_t>(getpid())};
   forks_++, event_base_ += parent_event;
   detached_ = number == 0;
@@ -291,7 +295,11 @@ void Recorder::log_turn(TurnReason reason, uint8_t flags, Address pc, int next) 
   recording::Appender& log = log_.appender();
   if (!log.chunk) return;
   Context& ctx = context();
-  uint8_t* at = log.begin(EventKind::Turn, flags, static_cast<uint16_t>(reason));
+  // A call that waits, or whose child runs now, has given already.
+  recording::Order order;
+  if (reason == TurnReason::Blocked || reason == TurnReason::Vforked)
+    order.given = std::exchange(bs_record.given, 0);
+  uint8_t* at = log.begin(EventKind::Turn, flags, static_cast<uint16_t>(reason), order);
   at = log.put_place(at, ctx.tick, pc);
   at = recording::put_u32(at, register_digest(ctx));
   at = recording::put_varint(at, static_cast<uint64_t>(next));
@@ -420,7 +428,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   if (mark && log_.active()) {
     recording::Appender& log = log_.appender();
     const auto status = static_cast<int64_t>(next.origin.process);
-    uint8_t* at = log.begin(EventKind::End, 0, 0);
+    uint8_t* at = log.begin(EventKind::End, 0, 0, {next_order(), 0});
     at = log.put_place(at, context().tick, context().rip - 2);
     *at++ = static_cast<uint8_t>(EndKind::Exec);
     at = recording::put_varint(at, recording::zigzag(follow ? status : 0));

@@ -374,7 +374,7 @@ void Recorder::log_shared(uint64_t addr, const unsigned char* contents, const Sh
   static const SharedObject::Page zeroes{};
   const uint8_t flags =
       recording::kAsynchronous | (in_call ? recording::kInCall : 0) | (before ? 0 : recording::kFromZero);
-  uint8_t* at = log.begin(EventKind::Shared, flags, 0);
+  uint8_t* at = log.begin(EventKind::Shared, flags, 0, {0, next_order()});
   at = log.put_place(at, context().tick, context().rip - (in_call ? 2 : 0));
   at = recording::put_u32(at, register_digest(context()));
   at = recording::put_varint(at, addr);

@@ -66,7 +66,7 @@ Recorder::Recorder(const RecordOptions& options, const Limits& limits, const rec
       process_(options.engine),
       origin_{1, recording::Birth::Start, 0, 0, static_cast<uint64_t>(getpid())},
       tree_(recording_),
-      log_(recording_.log_path(), origin_),
+      log_(recording_.log_path(), origin_, tree_),
       published_(recording_.base(), [this] { tell_all(); }),
       chaos_(options.chaos) {
   process_.limits = limits;
@@ -92,7 +92,7 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
       process_(before.options.engine),
       origin_(before.origin),
       tree_(recording_),
-      log_(recording_.log_path(origin_.process), origin_),
+      log_(recording_.log_path(origin_.process), origin_, tree_),
       published_(recording_.base(), [this] { tell_all(); }),
       program_(origin_.process),
       leader_(before.leader),
@@ -124,6 +124,12 @@ void Recorder::prepare(CpuLevel level) {
   HotState& s = bs_record;
   s.log = &log_.appender();
   s.tree_files = &tree_.shared_files();
+  if (origin_.process == 1) tree_.note_outputs();
+  s.tree_numbers = tree_.numbers();
+  s.orders = tree_.orders();
+  s.writers[0] = tree_.writer(STDOUT_FILENO);
+  s.writers[1] = tree_.writer(STDERR_FILENO);
+  s.me = origin_.process;
   s.cpu = level;
   if (level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;
@@ -176,7 +182,7 @@ void Recorder::load() {
   ctx.rflags = 0x202;
   log_.reserve(4096);
   recording::Appender& log = log_.appender();
-  uint8_t* at = log.begin(EventKind::Start, 0, 0);
+  uint8_t* at = log.begin(EventKind::Start, 0, 0, {0, next_order()});
   for (uint64_t r : ctx.gpr) at = recording::put_varint(at, r);
   at = recording::put_varint(at, ctx.rip);
   at = recording::put_varint(at, ctx.rflags);
@@ -326,6 +332,7 @@ void Recorder::on_syscall() {
   if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
   if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1], 1);
   if (!s.executed && nr == SYS_sendmmsg) hand_out_sent(static_cast<int>(args[0]), args[1], args[2]);
+  if (!s.executed) begin_order(row, nr, args);
   int64_t result;
   std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
@@ -432,7 +439,8 @@ void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
   log_.reserve(4096);
   recording::Appender& log = log_.appender();
   if (!log.chunk) return;
-  uint8_t* at = log.begin(EventKind::Signal, flags, static_cast<uint16_t>(info.si_signo));
+  const recording::Order order{0, flags & recording::kAsynchronous ? next_order() : 0};
+  uint8_t* at = log.begin(EventKind::Signal, flags, static_cast<uint16_t>(info.si_signo), order);
   at = log.put_place(at, ctx.tick, ctx.rip);
   at = recording::put_u32(at, register_digest(ctx));
   at = recording::put_varint(at, static_cast<uint64_t>(info.si_signo));

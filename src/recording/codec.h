@@ -27,6 +27,16 @@ inline uint8_t* put_u32(uint8_t* p, uint32_t v) {
   return p + 4;
 }
 
+// The order of an event, relative to `last`, which becomes its (last) number.
+inline uint8_t* put_order(uint8_t* p, Order order, uint64_t& last) {
+  const uint64_t first = order.number();
+  const uint64_t kind = order.given ? order.got ? kOrderBoth : kOrderGiven : kOrderGot;
+  p = put_varint(p, zigzag(static_cast<int64_t>(first - last)) << 2 | kind);
+  if (kind == kOrderBoth) p = put_varint(p, order.got - order.given);
+  last = kind == kOrderBoth ? order.got : first;
+  return p;
+}
+
 // What is different in `now`, in words of eight bytes (`size` is a multiple): runs of v bytes that are the
 // same, v count, bytes. At most 1.25 times `size` bytes.
 inline uint8_t* put_runs(uint8_t* p, const uint8_t* before, const uint8_t* now, uint64_t size) {
@@ -92,6 +102,29 @@ struct Cursor {
       return 0;
     }
     return *p++;
+  }
+  // Of an event with kOrdered; `last` as for put_order.
+  Order order(uint64_t& last) {
+    const uint64_t word = varint();
+    const uint64_t first = last + static_cast<uint64_t>(unzigzag(word >> 2));
+    last = first;
+    switch (word & 3) {
+      case kOrderGiven:
+        return {first, 0};
+      case kOrderGot:
+        return {0, first};
+      case kOrderBoth:
+        last = first + varint();
+        return {first, last};
+      default:
+        ok = false;
+        return {};
+    }
+  }
+  // … where it is of no interest.
+  void skip_order(uint8_t flags) {
+    uint64_t last = 0;
+    if (flags & kOrdered) order(last);
   }
   const uint8_t* bytes(uint64_t n) {
     if (n > static_cast<uint64_t>(end - p)) {

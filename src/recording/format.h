@@ -10,6 +10,8 @@
 // killed recorder leaves behind ends at an event boundary and can be verified. Numbers in bodies are
 // LEB128 varints ('v'), signed ones zigzag ('z'); fixed-width fields are little-endian.
 //
+//   order     in front of the body of every event with flag kOrdered: v (z first number - that of the event
+//             before it in the log that has one) << 2 | kind; kind 3: v second number - first number
 //   Syscall   v tick-delta, v pc, u32 digest, z result, argc * v args, piece*
 //   Instr     v tick-delta, v pc, u32 digest, v count, count * v values         nr: HostOp
 //   Signal    v tick-delta, v pc, u32 digest, v signo, siginfo (128 bytes)      delivered to the guest at pc
@@ -43,7 +45,7 @@
 namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
-inline constexpr uint32_t kLogVersion = 3;           // 2: without Resize; 1: nor Gap
+inline constexpr uint32_t kLogVersion = 4;           // 3: without order; 2: nor Resize; 1: nor Gap
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct FileHeader {
@@ -77,7 +79,7 @@ struct ChunkHeader {
   uint64_t wall_ns;      // CLOCK_REALTIME when the chunk was opened
   uint32_t raw_size;     // codec 1: bytes of events when decompressed
   uint32_t header_crc;   // CRC-32C of this header with `state` and `header_crc` taken as 0
-  uint64_t reserved;
+  uint64_t first_order;  // the number that the first order counts from (before version 4: 0)
 };
 static_assert(sizeof(ChunkHeader) == 64);
 
@@ -122,7 +124,19 @@ enum EventFlag : uint8_t {
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
   kGone = 64,         // Map: nothing is mapped there any more
   kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
+  kOrdered = 128,     // has a place in the order of the processes, in front of its body
 };
+
+// Where an event stands among those of all processes of the recording, which take their numbers from one
+// counter. What gives (writes, sends, ends) takes its number before it does, what gets (reads, waits, begins)
+// afterwards: so whatever depends on something has a greater number. 0: none.
+struct Order {
+  uint64_t given = 0, got = 0;
+  explicit operator bool() const { return given | got; }
+  // For a list of all: 0 stands between the numbers of its neighbours.
+  uint64_t number() const { return given ? given : got; }
+};
+enum OrderKind : uint8_t { kOrderGiven = 1, kOrderGot = 2, kOrderBoth = 3 };
 
 // System call numbers beyond 16 bits do not exist; a program that tries one all the same is logged with this.
 inline constexpr uint16_t logged_number(uint64_t nr) {

@@ -126,7 +126,8 @@ std::optional<Chunk> LogFile::next() {
     const uint64_t here = std::exchange(offset_, offset_ + header.capacity);
     chunks_++;
     if (at > 0)
-      return Chunk{{start, at}, header.first_event, header.first_tick, header.wall_ns, here, header.index};
+      return Chunk{{start, at}, header.first_event, header.first_tick, header.first_order, header.wall_ns,
+                   here,        header.index};
   }
   return std::nullopt;
 }
@@ -211,7 +212,7 @@ bool decode_runs(Cursor& c, Event& e) {
 
 }  // namespace
 
-bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
+bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t* order) {
   EventHeader header{};
   if (bytes.size() < kMinEvent) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -223,6 +224,8 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e) {
   e.nr = header.nr;
   e.size = header.size;
   Cursor c{bytes.data() + sizeof header, bytes.data() + bytes.size() - 2};
+  uint64_t unknown = 0;
+  if (e.flags & kOrdered) e.order = c.order(order ? *order : unknown);
   e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
   auto place = [&] {
     tick += c.varint();
@@ -326,12 +329,13 @@ bool LogReader::next(Event& event) {
     if (!chunk) return false;
     rest_ = chunk->events;
     tick_ = chunk->first_tick;
+    order_ = chunk->first_order;
     number_ = chunk->first_event;
   }
   uint32_t size;
   std::memcpy(&size, rest_.data() + 4, 4);
   event.number = number_;
-  if (!decode_event(rest_.first(size), tick_, event)) {
+  if (!decode_event(rest_.first(size), tick_, event, &order_)) {
     damage_ = fmt::format("event {} cannot be decoded", number_);
     rest_ = {};
     return false;

@@ -18,6 +18,7 @@ struct Chunk {
   std::span<const uint8_t> events;
   uint64_t first_event = 0;
   Tick first_tick = 0;
+  uint64_t first_order = 0;
   uint64_t wall_ns = 0;
   uint64_t offset = 0;  // in the file, where its header is
   uint32_t index = 0;
@@ -77,6 +78,7 @@ struct Event {
   Tick ticks = 0;                 // Gap: how long it is
   int signo = 0;                  // Signal
   int next_thread = 0;            // Turn: who has it from here on
+  Order order;                    // among all processes (LogReader only)
   int thread = 1;                 // who had the turn when it happened (LogReader only)
   EndKind end{};                  // End
   uint64_t addr = 0, length = 0;  // Map, Memory, Shared; Gap: length is the number of Memory events
@@ -88,7 +90,8 @@ struct Event {
 };
 
 // False: the bytes are not an event of a known kind. `tick` is the running tick, updated.
-bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& event);
+// So is `order`, for those who want to know.
+bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& event, uint64_t* order = nullptr);
 
 class LogReader {
  public:
@@ -103,6 +106,7 @@ class LogReader {
   LogFile file_;
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
+  uint64_t order_ = 0;
   uint64_t number_ = 0;
   int thread_;
   std::optional<std::string> damage_;

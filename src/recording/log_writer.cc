@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "recording/shared_folder.h"
+#include "recording/tree.h"
 
 namespace backstep::recording {
 namespace {
@@ -82,7 +83,7 @@ int move_fd_high(int fd) {
   return fd;
 }
 
-LogWriter::LogWriter(const std::string& path, const Origin& origin) {
+LogWriter::LogWriter(const std::string& path, const Origin& origin, const Tree& tree) : tree_(tree) {
   open(path, origin);
 }
 
@@ -91,6 +92,7 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   chunk_offset_ = file_size_ = 0;
   stopped_.clear();
   appender_.events = 0;
+  appender_.order = tree_.last_order();
   fd_ = make_file(path, O_RDWR | O_EXCL | O_CLOEXEC);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
@@ -152,6 +154,7 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   chunk->index = chunk_count_;
   chunk->first_event = appender_.events;
   chunk->first_tick = appender_.tick;
+  chunk->first_order = appender_.order;
   chunk->capacity = static_cast<uint32_t>(size);
   chunk->wall_ns = wall_ns();
   chunk->header_crc = chunk_header_crc(*chunk);
@@ -217,7 +220,7 @@ void LogWriter::note(const std::string& text) {
 }
 
 void LogWriter::write_end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags) {
-  uint8_t* at = appender_.begin(EventKind::End, flags, 0);
+  uint8_t* at = appender_.begin(EventKind::End, flags, 0, {tree_.next_order(), 0});
   at = appender_.put_place(at, tick, pc);
   *at++ = static_cast<uint8_t>(kind);
   at = put_varint(at, zigzag(status));

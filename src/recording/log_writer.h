@@ -14,6 +14,8 @@
 
 namespace backstep::recording {
 
+class Tree;
+
 inline constexpr uint32_t kEndReserve = 256;
 
 struct Appender {
@@ -23,6 +25,7 @@ struct Appender {
   uint32_t crc;
   uint64_t events;  // committed so far, in the whole log
   Tick tick;        // of the last event with a tick
+  uint64_t order;   // the last number in the order of all processes
 
   bool has_room(uint64_t bytes) const { return chunk && static_cast<uint64_t>(end - p) >= bytes; }
 
@@ -31,6 +34,10 @@ struct Appender {
     EventHeader header{static_cast<uint8_t>(kind), flags, nr, 0};
     __builtin_memcpy(p, &header, sizeof header);
     return p + sizeof header;
+  }
+  uint8_t* begin(EventKind kind, uint8_t flags, uint16_t nr, Order at) {
+    if (!at) return begin(kind, flags, nr);
+    return put_order(begin(kind, flags | kOrdered, nr), at, order);
   }
   uint8_t* put_place(uint8_t* at, Tick now, Address pc) {
     at = put_varint(at, now - tick);
@@ -60,8 +67,8 @@ struct Origin {
 
 class LogWriter {
  public:
-  // Creates the file; throws Error. Its descriptor is moved to a high number.
-  LogWriter(const std::string& path, const Origin& origin);
+  // Creates the file; throws Error. Its descriptor is moved to a high number. `tree` outlives it.
+  LogWriter(const std::string& path, const Origin& origin, const Tree& tree);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -86,6 +93,7 @@ class LogWriter {
   const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
 
  private:
+  const Tree& tree_;
   bool open_chunk(uint64_t at_least);
   void close_chunk();
   void write_end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ namespace backstep::recording {
 namespace {
 
 constexpr off_t kSize = 4096;
+constexpr size_t kOrderWords = 256;  // from here on: what changes too often to have a checksum
+constexpr size_t kLine = 8;          // words of a cache line
+enum : size_t { kOrderCounter = 0, kFirstWriter = kLine, kSecondWriter = 2 * kLine, kOrderEnd = 3 * kLine };
 
 // Number and checksum change in one step, whoever is killed when.
 uint64_t with_check(uint32_t number) {
@@ -52,6 +56,7 @@ Tree::Tree(const Recording& recording) {
   }
   if (p == MAP_FAILED) throw Error(fmt::format("cannot make {}: {}", path, errno_text(errno)));
   last_ = static_cast<uint64_t*>(p);
+  orders_ = last_ + kOrderWords + kOrderCounter;
   uint64_t none = 0;
   __atomic_compare_exchange_n(last_, &none, with_check(1), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -73,6 +78,19 @@ bool is_counter(const char* bytes) {
 }
 
 }  // namespace
+
+uint64_t* Tree::writer(int fd) const {
+  const bool one = __atomic_load_n(last_ + 5, __ATOMIC_SEQ_CST);
+  return last_ + kOrderWords + (fd == STDERR_FILENO && !one ? kSecondWriter : kFirstWriter);
+}
+
+void Tree::note_outputs() {
+  struct stat out {
+  }, err{};
+  if (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+      out.st_ino == err.st_ino)
+    __atomic_store_n(last_ + 5, with_check(1), __ATOMIC_SEQ_CST);
+}
 
 uint64_t Tree::next_number() {
   return count(last_);
@@ -98,11 +116,16 @@ bool Tree::is_intact(const Recording& recording) {
   if (!in) return true;  // a recorder that was killed at once
   std::vector<char> bytes(kSize + 1);
   in.read(bytes.data(), kSize + 1);
-  constexpr size_t kWords = 5;
+  constexpr size_t kWords = 6;
   for (size_t i = 0; i < kWords; i++)
     if (!is_counter(bytes.data() + 8 * i)) return false;
-  return in.gcount() == kSize &&
-         std::all_of(bytes.begin() + 8 * kWords, bytes.end(), [](char b) { return b == 0; });
+  for (size_t i = kWords; i < kSize / 8; i++) {
+    const bool ours = i == kOrderWords + kOrderCounter || i == kOrderWords + kFirstWriter ||
+                      i == kOrderWords + kSecondWriter;
+    if (!ours && std::any_of(bytes.begin() + 8 * i, bytes.begin() + 8 * i + 8, [](char b) { return b != 0; }))
+      return false;
+  }
+  return in.gcount() == kSize;
 }
 
 std::vector<ProcessInfo> list_processes(const Recording& recording) {

@@ -24,6 +24,19 @@ class Tree {
   static std::string path(const Recording& recording) { return recording.base() + "/tree"; }
   static bool is_intact(const Recording& recording);
 
+  // The order of all processes (format.h). While there is one log only nothing needs a number: 0.
+  uint64_t next_order() const {
+    return last_number() > 1 ? __atomic_add_fetch(orders_, 1, __ATOMIC_SEQ_CST) : 0;
+  }
+  uint64_t last_order() const { return __atomic_load_n(orders_, __ATOMIC_SEQ_CST); }
+  // For the hot world.
+  const uint64_t* numbers() const { return last_; }
+  uint64_t* orders() const { return orders_; }
+  // Who writes to what was stdout, or stderr, at the start of the recording: the number of its log, or 0. If
+  // these are one file there is one word for both.
+  uint64_t* writer(int fd) const;
+  void note_outputs();  // looks whether they are; of the first process, before it has children
+
   // How often a file was mapped shared, in the whole tree (with a checksum: 0 is none).
   const uint64_t& shared_files() const { return last_[1]; }
   void count_shared_file();
@@ -39,7 +52,8 @@ class Tree {
   uint64_t crashes() const { return static_cast<uint32_t>(__atomic_load_n(last_ + 3, __ATOMIC_SEQ_CST)); }
 
  private:
-  uint64_t* last_;  // low half: the number; high half: its CRC-32C
+  uint64_t* last_;    // low half: the number; high half: its CRC-32C
+  uint64_t* orders_;  // counter, and behind it what belongs to it, each in a cache line of its own
 };
 
 // One log, as its header and manifest tell.

@@ -111,6 +111,7 @@ bool replay_syscall_hot(Context& ctx) {
   fetch_tick(ctx);
   const uint8_t* next = s.p + header.size;
   Cursor c{s.p + sizeof header, next - 2};
+  c.skip_order(header.flags);
   Tick tick = s.tick + c.varint();
   if (tick != ctx.tick || c.varint() != ctx.rip - 2 || c.u32() != register_digest(ctx)) return false;
   int64_t result = c.signed_varint();

@@ -64,6 +64,7 @@ void LogIndex::scan(const ChunkStart& start,
     m.wall_ns = start.chunk.wall_ns;
     if (has_moment(m.kind) || m.kind == EventKind::Checksum) {
       recording::Cursor c{rest.data() + sizeof header, rest.data() + header.size - 2};
+      c.skip_order(header.flags);
       tick += c.varint();
       m.tick = tick;
       m.pc = c.varint();
