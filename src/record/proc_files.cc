@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "record/life.h"
+
 namespace backstep::recorder {
 
 using namespace guest;
@@ -81,6 +83,35 @@ uint64_t descriptor_slots(const Shown& process) {
   return last < kFirst ? kFirst : std::bit_ceil(last / kStep + 1) * kStep;
 }
 
+// What the thread does, which one kernel thread does for all of them. `kernels`: what that file says.
+char state_of(const ProcFile& file, const Shown& process, char kernels) {
+  const int tid = file.tid ? file.tid : process.pid;
+  const auto thread = std::find_if(process.threads.begin(), process.threads.end(),
+                                   [&](const Shown::Thread& t) { return t.tid == tid; });
+  const char runner = file.tid ? life_of(static_cast<uint32_t>(process.pid)).state : kernels;
+  const bool stopped = runner == 'T' || runner == 't' || runner == 'Z' || runner == 'X';
+  if (process.ended || stopped) return runner;
+  if (thread == process.threads.end()) return 'Z';  // the first one has ended
+  if (thread->state == 0 || (process.threads.size() == 1 && tid == process.pid)) return kernels;
+  // Who has the turn may sleep in a call.
+  return thread->state == 'R' && (runner == 'S' || runner == 'D') ? runner : thread->state;
+}
+
+const char* state_name(char state) {
+  switch (state) {
+    case 'R':
+      return "R (running)";
+    case 'S':
+      return "S (sleeping)";
+    case 't':
+      return "t (tracing stop)";
+    case 'Z':
+      return "Z (zombie)";
+    default:
+      return nullptr;
+  }
+}
+
 std::string status(const ProcFile& file, const Shown& process) {
   const Shown::Thread thread = thread_of(file, process);
   const Sizes size = sizes(process);
@@ -91,6 +122,9 @@ std::string status(const ProcFile& file, const Shown& process) {
   };
   while (std::getline(lines, line)) {
     const std::string name = line.substr(0, line.find(':'));
+    if (name == "State" && line.size() > 7)
+      if (const char* text_of = state_name(state_of(file, process, line[7])))
+        line = fmt::format("State:\t{}", text_of);
     if (name == "FDSize" && !process.ended) line = fmt::format("FDSize:\t{}", descriptor_slots(process));
     if (name == "VmPeak" || name == "VmSize") line = kilobytes(name.c_str(), size.all);
     if (name == "VmData") line = kilobytes("VmData", size.data);
@@ -122,6 +156,7 @@ std::string stat(const ProcFile& file, const Shown& process) {
   auto set = [&](size_t number, uint64_t value) {
     if (number >= 3 && number - 3 < fields.size()) fields[number - 3] = std::to_string(value);
   };
+  if (!fields.empty()) fields[0][0] = state_of(file, process, fields[0][0]);
   if (!process.ended) {
     set(20, process.threads.size());
     set(23, sizes(process).all);
@@ -144,6 +179,13 @@ std::string statm(const ProcFile& file, const Shown& process) {
   resident = std::min(resident, size.all / kPage);
   return fmt::format("{} {} {} {} 0 {} 0\n", size.all / kPage, resident, std::min(shared, resident),
                      size.code / kPage, (size.data + size.stack) / kPage);
+}
+
+// Of another process, and of one with a single thread, the kernel's will do.
+std::string call(const ProcFile& file, const Shown& process) {
+  const Shown::Thread thread = thread_of(file, process);
+  if (thread.state == 'R') return "running\n";
+  return thread.call.empty() ? kernel_text(file, process) : thread.call;
 }
 
 // The limits that we keep ourselves: the kernel's are raised.
@@ -402,8 +444,8 @@ std::optional<ProcFile> parse_proc_path(const std::string& path, int self) {
 }
 
 bool is_text(const ProcFile& file) {
-  constexpr std::string_view kNames[] = {"auxv",  "cmdline",      "environ", "limits", "maps",  "numa_maps",
-                                         "smaps", "smaps_rollup", "stat",    "statm",  "status"};
+  constexpr std::string_view kNames[] = {"auxv",  "cmdline",      "environ", "limits", "maps",   "numa_maps",
+                                         "smaps", "smaps_rollup", "stat",    "statm",  "status", "syscall"};
   return std::find(std::begin(kNames), std::end(kNames), file.name) != std::end(kNames);
 }
 
@@ -441,7 +483,7 @@ Shown shown_of(const Process& process) {
   for (const auto& [name, thread] : process.threads()) {
     const bool current = thread.get() == &process.current();
     shown.threads.push_back(
-        {thread->tid, current ? process.signals.mask : thread->signals.mask, count(thread->filters)});
+        {thread->tid, current ? process.signals.mask : thread->signals.mask, count(thread->filters), 0, {}});
   }
   for (int fd : bs_record.our_fds)
     if (fd >= 0) shown.our_fds.push_back(fd);
@@ -457,6 +499,7 @@ std::optional<std::string> proc_file(const ProcFile& file, const Shown& process)
   if (file.name == "stat") return stat(file, process);
   if (file.name == "statm") return statm(file, process);
   if (file.name == "limits") return limits(file, process);
+  if (file.name == "syscall") return call(file, process);
   return std::nullopt;
 }
 

@@ -36,14 +36,14 @@ using guest::Region;
 
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kSlots = 1024;
 constexpr uint64_t kTable = kSlots * sizeof(PublishedSlot);
 constexpr uint64_t kSlotSize = 16 * kPage;
 constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
 constexpr uint64_t kSecondPlace = kSlotSize - kPage - kFirstPlace;
-static_assert(kTable % kPage == 0);
+static_assert(kTable % kPage == 0 && sizeof(PublishedHead) <= kPage);
 constexpr std::string_view kPrefix = "shown-";
 
 enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv };
@@ -55,6 +55,10 @@ struct Record {
 struct AddRecord {  // and the name
   uint64_t start, end, offset, dev, inode;
   int32_t prot, flags;
+};
+struct ThreadRecord {
+  uint64_t blocked, filters;
+  int32_t tid, reserved;
 };
 struct RangeRecord {
   uint64_t start, end, prot;
@@ -170,6 +174,7 @@ void Published::begin() {
   head_->rewrites = 0;
   std::fill(std::begin(head_->our_fds), std::end(head_->our_fds), -1);
   std::fill(std::begin(head_->vforked), std::end(head_->vforked), 0);
+  std::fill(std::begin(head_->states), std::end(head_->states), PublishedHead::ThreadState{});
   store(head_->where, where_word(places_[0].page, 0));
   store(head_->version, kVersion);
   store(slot_->started, life.started);
@@ -332,12 +337,29 @@ void Published::vforked(size_t depth, int pid) {
 void Published::thread(const Shown::Thread& thread) {
   if (!head_) return;
   auto [it, fresh] = told_.try_emplace(thread.tid, thread);
-  if (!fresh && it->second == thread) return;
+  if (!fresh && it->second.told_alike(thread)) return;
   it->second = thread;
-  append(kThread, &thread, sizeof thread);
+  const ThreadRecord record{thread.blocked, thread.filters, thread.tid, 0};
+  append(kThread, &record, sizeof record);
+}
+
+uint32_t* Published::thread_word(int tid) {
+  if (!slot_head_ || !head_) return nullptr;
+  PublishedHead::ThreadState* free = nullptr;
+  for (auto& state : slot_head_->states) {
+    if (state.tid == tid) return &state.waits;
+    if (state.tid == 0 && !free) free = &state;
+  }
+  if (!free) return nullptr;
+  store<uint32_t>(free->waits, 0);
+  store<int32_t>(free->tid, tid);
+  return &free->waits;
 }
 
 void Published::thread_ended(int tid) {
+  if (slot_head_)
+    for (auto& state : slot_head_->states)
+      if (state.tid == tid) store<int32_t>(state.tid, 0);
   if (!told_.erase(tid)) return;
   append(kThreadEnded, &tid, sizeof tid);
 }
@@ -411,8 +433,9 @@ void apply(uint32_t kind, std::string_view bytes, Shown& shown) {
       return;
     }
     case kThread: {
-      Shown::Thread t;
-      if (!take(bytes, t)) return;
+      ThreadRecord r{};
+      if (!take(bytes, r)) return;
+      const Shown::Thread t{r.tid, r.blocked, r.filters, 0, {}};
       auto it = std::find_if(shown.threads.begin(), shown.threads.end(),
                              [&](const Shown::Thread& other) { return other.tid == t.tid; });
       if (it == shown.threads.end())
@@ -482,7 +505,9 @@ std::optional<Reading> find_slot(const std::string& folder, uint32_t pid, uint64
   Reading all = read_all(fd.get(), slot_offset(static_cast<uint64_t>(slot - table.begin())), records);
   if (all.head.state != PublishedHead::Elsewhere) return all;
   Fd own(recording::open_file(folder + "/" + name_of(static_cast<int>(pid), started), O_RDONLY | O_CLOEXEC));
-  return own ? read_all(own.get(), 0, records) : Reading{};
+  Reading moved = own ? read_all(own.get(), 0, records) : Reading{};
+  std::copy(std::begin(all.head.states), std::end(all.head.states), moved.head.states);
+  return moved;
 }
 
 Shown shown_from(const Reading& from, int pid) {
@@ -503,6 +528,9 @@ Shown shown_from(const Reading& from, int pid) {
     apply(record.kind, rest.substr(sizeof record, record.size - sizeof record), shown);
     rest.remove_prefix(std::min<size_t>(aligned(record.size), rest.size()));
   }
+  for (Shown::Thread& thread : shown.threads)
+    for (const auto& state : from.head.states)
+      if (state.tid == thread.tid) thread.state = state.waits ? 'S' : 'R';
   return shown;
 }
 
@@ -519,6 +547,7 @@ std::optional<Shown> shown_by_parent(const std::string& folder, int pid, uint32_
       Shown shown = shown_from(*all, pid);
       Shown::Thread only = shown.threads.empty() ? Shown::Thread{} : shown.threads.front();
       only.tid = pid;
+      only.state = 0;
       shown.threads = {only};
       return shown;
     }

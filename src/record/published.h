@@ -32,7 +32,11 @@ struct Shown {
     int tid = 0;
     uint64_t blocked = 0;  // signals
     uint64_t filters = 0;  // seccomp
-    friend bool operator==(const Thread&, const Thread&) = default;
+    char state = 0;        // as in stat: R, S, t (stopped by a tracer); 0: what the kernel says
+    std::string call;      // … as in syscall, of one that waits; empty: not known
+    bool told_alike(const Thread& other) const {
+      return tid == other.tid && blocked == other.blocked && filters == other.filters;
+    }
   };
   int pid = 0;
   std::string folder;  // where the kernel's own text is: /proc/self or /proc/PID
@@ -71,6 +75,13 @@ struct PublishedHead {
   uint64_t first_stack;
   int32_t our_fds[kOurFds];
   uint32_t vforked[kVforks];  // children that run in its memory (vfork), by depth
+  // Does this thread wait? The kernel shows what the thread does that runs them all. Only in the slot.
+  struct ThreadState {
+    int32_t tid;  // 0: free
+    uint32_t waits;
+  };
+  static constexpr unsigned kStates = 256;
+  ThreadState states[kStates];
 };
 
 class Published final : public guest::MapListener {
@@ -99,6 +110,8 @@ class Published final : public guest::MapListener {
   void vforked(size_t depth, int pid);  // 0: none
   void thread(const Shown::Thread& thread);
   void thread_ended(int tid);
+  // The word that says whether it waits, valid until become_child(); null: others see what the kernel says.
+  uint32_t* thread_word(int tid);
   void exe(const std::string& path);
   void auxv(const std::vector<uint64_t>& words);
   void argv(const std::string& words);  // only if it is not what the manifest says

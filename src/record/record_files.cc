@@ -49,6 +49,16 @@ int64_t file_with(const std::string& text, uint64_t flags) {
   return fd;
 }
 
+void show_state(const Task& task, bool current, Shown::Thread& thread) {
+  const bool waits = !current && task.wait != Task::Wait::None;
+  thread.state = task.held ? 't' : waits ? 'S' : 'R';
+  if (!waits) return;
+  const Thread& t = *task.thread;
+  thread.call = fmt::format("{}", task.nr);
+  for (uint64_t argument : task.args) thread.call += fmt::format(" {:#x}", argument);
+  thread.call += fmt::format(" {:#x} {:#x}\n", t.gpr[RSP], t.rip);
+}
+
 }  // namespace
 
 // Relative paths stay what they are, except below a folder of /proc that the program has opened.
@@ -68,6 +78,11 @@ Shown Recorder::shown() const {
   shown.exe = start_.exe;
   shown.auxv = start_.auxv;
   shown.argv = joined(start_.argv);
+  for (const auto& [name, task] : turns_.tasks()) {
+    if (!bs_record.threads || !task->thread) continue;
+    for (Shown::Thread& thread : shown.threads)
+      if (thread.tid == task->thread->tid) show_state(*task, task.get() == &turns_.current(), thread);
+  }
   // The threads of the parent are not those of its child.
   if (vfork_) shown.threads = {*shown.thread(process_.current().tid)};
   return shown;

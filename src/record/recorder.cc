@@ -601,7 +601,10 @@ void Recorder::tell_signals() {
 void Recorder::tell_thread(const Thread& thread) {
   if (vfork_ || thread.tid == 0 || thread.lodger) return;
   const uint64_t mask = &thread == &process_.current() ? process_.signals.mask : thread.signals.mask;
-  published_.thread({thread.tid, mask, count(thread.filters)});
+  published_.thread({thread.tid, mask, count(thread.filters), 0, {}});
+  if (!bs_record.threads) return;
+  Task* task = turns_.current().thread == &thread ? &turns_.current() : turns_.by_tid(thread.tid);
+  if (task && !task->shown) task->shown = published_.thread_word(thread.tid);
 }
 
 void Recorder::tell_threads() {

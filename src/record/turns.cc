@@ -62,6 +62,7 @@ void Turns::keep_only_current() {
   std::erase_if(tasks_, [&](const auto& entry) { return entry.second.get() != current_; });
   current_->body.reset();
   current_->wait = Task::Wait::None;
+  current_->shown = nullptr;
   current_->signals.clear();
   ready_.clear();
   futexes_.clear();
@@ -130,6 +131,7 @@ void Turns::wait(Task& task, Task::Wait what, int64_t deadline, int64_t timeout_
   task.timeout_result = timeout_result;
   if (deadline != kNever) deadlines_.emplace(deadline, &task);
   if (what == Task::Wait::Call) calls_++;
+  task.show(true);
 }
 
 void Turns::wait_futex(Task& task, uint64_t key, uint32_t bitset, int64_t deadline) {
@@ -157,6 +159,7 @@ void Turns::finish(Task& task, int64_t result, bool first) {
   if (task.wait == Task::Wait::Call) calls_--;
   drop_deadline(task);
   task.wait = Task::Wait::None;
+  task.show(false);
   task.result = result;
   make_ready(task, first);
 }

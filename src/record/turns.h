@@ -57,6 +57,11 @@ struct Task {
   // The descriptors of a lodger without CLONE_FILES are its own: HotState::fd_kind for when it has the turn.
   std::vector<uint8_t> fd_kinds;
   bool lost = false;  // its body was killed
+  // Where others see whether it waits (published.h); null: nowhere.
+  uint32_t* shown = nullptr;
+  void show(bool waits) const {
+    if (shown) __atomic_store_n(shown, waits, __ATOMIC_RELAXED);
+  }
 };
 
 class Turns {
@@ -64,6 +69,7 @@ class Turns {
   Turns();
 
   Task& current() { return *current_; }
+  const Task& current() const { return *current_; }
   Task& add(guest::Thread& thread, std::unique_ptr<Body> body);
   void remove(Task& task);  // not the current one
   void keep_only_current();
