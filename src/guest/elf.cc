@@ -8,6 +8,7 @@
 #include "guest/elf.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,6 +114,17 @@ ProgramFile::ProgramFile(const std::string& path, const std::string& role) : rol
   if (!fd_) refuse_access(role, errno, "Backstep must be able to read what it runs");
   if (fstat(fd_.get(), &stat_)) refuse(role, errno);
   path_ = name_of_fd(fd_.get(), path);
+}
+
+void ProgramFile::ask_kernel() const {
+  constexpr int kCheck = 0x10000;  // AT_EXECVE_CHECK
+  const char* const argv[] = {"", nullptr};
+  auto ask = [&](int fd) {
+    return syscall(SYS_execveat, fd, "", argv, argv + 1, AT_EMPTY_PATH | kCheck) == 0 ? 0 : errno;
+  };
+  static const bool known = ask(-1) == EBADF;  // else the kernel is older, or a container's filter says no
+  const int err = known ? ask(fd()) : 0;
+  if (err) refuse(role_, err);
 }
 
 std::vector<char> ProgramFile::read(uint64_t offset, size_t size) const {

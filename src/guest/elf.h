@@ -18,6 +18,11 @@ class ProgramFile {
   // Throws LoadError; `role` opens the sentence: "cannot run 'x'", "cannot load the interpreter 'x' of 'y'".
   ProgramFile(const std::string& path, const std::string& role);
 
+  // Asks the kernel (Linux 6.14) whether it would execute the file, which is also what those hear of who
+  // watch it for that (fanotify's FAN_OPEN_EXEC). Throws LoadError if it would not: somebody has it open for
+  // writing, for instance.
+  void ask_kernel() const;
+
   // Bytes from `offset`; fewer than asked for at the end of the file.
   std::vector<char> read(uint64_t offset, size_t size) const;
 

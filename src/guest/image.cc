@@ -120,12 +120,14 @@ std::optional<ScriptLine> script_line(const ProgramFile& file) {
   return script;
 }
 
-// The ELF file behind `path`; scripts on the way put their interpreters in front of `argv`.
-ElfImage open_program(std::string path, std::vector<std::string>& argv) {
+// The ELF file behind `path`; scripts on the way put their interpreters in front of `argv`. `ask`: the
+// kernel, whether it would execute each of the files.
+ElfImage open_program(std::string path, std::vector<std::string>& argv, bool ask) {
   const std::string command = quoted(path);
   std::string role = "cannot run " + command;
   for (int depth = 0;; depth++) {
     ProgramFile file(path, role);
+    if (ask) file.ask_kernel();
     auto script = script_line(file);
     if (!script) return read_elf(std::move(file));
     if (depth == kScriptDepth)
@@ -143,12 +145,14 @@ ElfImage open_program(std::string path, std::vector<std::string>& argv) {
   }
 }
 
-std::optional<ElfImage> open_interpreter(const ElfImage& program) {
+std::optional<ElfImage> open_interpreter(const ElfImage& program, bool ask) {
   if (program.interpreter.empty()) return std::nullopt;
   const std::string role =
       program.file.role() + ": its dynamic linker " + quoted(program.interpreter) + " cannot be loaded";
   try {
-    return read_elf(ProgramFile(program.interpreter, role));
+    ProgramFile file(program.interpreter, role);
+    if (ask) file.ask_kernel();
+    return read_elf(std::move(file));
   } catch (LoadError& e) {
     if (e.err == ENOEXEC) throw LoadError(e.what(), ELIBBAD);
     throw;
@@ -270,7 +274,7 @@ void check_program(const StartOptions& options) {
   std::vector<std::string> argv = options.argv;
   if (argv.empty()) argv.emplace_back();
   const std::string path = options.path.empty() ? find_program(argv[0], options.env) : options.path;
-  open_interpreter(open_program(path, argv));
+  open_interpreter(open_program(path, argv, options.ask_kernel), options.ask_kernel);
   if (!arguments_fit(argv, options.env, path, options.stack_size))
     throw LoadError("cannot run " + quoted(path) + ": the arguments and the environment are too long", E2BIG);
 }
@@ -281,14 +285,18 @@ StartState load_program(const StartOptions& options, Placer& placer) {
   if (start.argv.empty()) start.argv.emplace_back();  // as the kernel does since 5.18
   const std::string path = options.path.empty() ? find_program(start.argv[0], options.env) : options.path;
 
-  ElfImage program = open_program(path, start.argv);
-  std::optional<ElfImage> interpreter = open_interpreter(program);
+  ElfImage program = open_program(path, start.argv, options.ask_kernel);
+  std::optional<ElfImage> interpreter = open_interpreter(program, options.ask_kernel);
   if (!arguments_fit(start.argv, options.env, path, options.stack_size))
     throw LoadError("cannot run " + quoted(path) +
                         ": the arguments and the environment are too long (E2BIG); a larger stack limit "
                         "(ulimit -s) allows more, up to 6 MB",
                     E2BIG);
   start.exe = program.file.path();
+  // As long as a process executes a file, it does not go away: its inode is nobody else's, its file system is
+  // in use.
+  mmap(nullptr, layout::kPage, PROT_NONE, MAP_PRIVATE, program.file.fd(), 0);
+  start.exe_file = {program.file.status().st_dev, program.file.status().st_ino};
   start.interpreter = program.interpreter;
   start.lost_privilege = would_gain_privilege(program.file);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -30,10 +31,11 @@ inline constexpr uint64_t kStackMax = 1000ull << 20;
 
 struct StartState {
   uint64_t rip = 0, rsp = 0;
-  std::string exe;                // absolute path of the ELF file that was loaded: /proc/self/exe
-  std::string interpreter;        // PT_INTERP, empty for static
-  std::vector<std::string> argv;  // as the program sees it (scripts: interpreter first)
-  std::vector<uint64_t> auxv;     // pairs, ending in AT_NULL
+  std::string exe;                         // absolute path of the ELF file that was loaded: /proc/self/exe
+  std::pair<uint64_t, uint64_t> exe_file;  // … its device and inode
+  std::string interpreter;                 // PT_INTERP, empty for static
+  std::vector<std::string> argv;           // as the program sees it (scripts: interpreter first)
+  std::vector<uint64_t> auxv;              // pairs, ending in AT_NULL
   uint64_t stack_start = 0, stack_end = 0;
   uint64_t initialized_data = 0;  // bytes of the last segment that come from the file
   bool lost_privilege = false;    // setuid/setgid bits or file capabilities that do not take effect under us
@@ -46,6 +48,8 @@ struct StartOptions {
   uint64_t stack_size = 8 << 20;   // RLIMIT_STACK; capped
   uint64_t hwcap = 0, hwcap2 = 0;  // for auxv
   std::byte random[16] = {};       // AT_RANDOM
+  // Natively the kernel opens each of the files once, to execute it: then this is the one time.
+  bool ask_kernel = false;
 };
 
 // Why a program cannot be loaded. `err` is what the kernel's execve fails with for the same reason; the exit

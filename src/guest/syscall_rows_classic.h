@@ -137,7 +137,7 @@ inline constexpr Row kClassicRows[] = {
     plain(SYS_flock, "flock", {fd("fd"), flags("op", Names::FlockOp)}, kMayBlock | kBoth),
     plain(SYS_fsync, "fsync", {fd("fd")}),
     plain(SYS_fdatasync, "fdatasync", {fd("fd")}),
-    plain(SYS_truncate, "truncate", {path("path"), lng("length")}, kGives),
+    special(SYS_truncate, "truncate", {path("path"), lng("length")}, kGives),
     plain(SYS_ftruncate, "ftruncate", {fd("fd"), lng("length")}, kGives),
     plain(SYS_getdents, "getdents", {fd("fd"), out("dirents", kResult, Shape::Dirents), uns("count")}, kGets),
     plain(SYS_getcwd, "getcwd", {out("buf", {Len::StringResult}, Shape::CString), size("size")}),

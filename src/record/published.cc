@@ -174,6 +174,7 @@ void Published::begin() {
   head_->rewrites = 0;
   std::fill(std::begin(head_->our_fds), std::end(head_->our_fds), -1);
   std::fill(std::begin(head_->vforked), std::end(head_->vforked), 0);
+  std::fill(std::begin(head_->exe_file), std::end(head_->exe_file), 0);
   std::fill(std::begin(head_->states), std::end(head_->states), PublishedHead::ThreadState{});
   store(head_->where, where_word(places_[0].page, 0));
   store(head_->version, kVersion);
@@ -366,6 +367,12 @@ void Published::thread_ended(int tid) {
 
 void Published::exe(const std::string& path) {
   append(kExe, nullptr, 0, path);
+}
+
+void Published::exe_file(const std::pair<uint64_t, uint64_t>& file) {
+  if (!slot_head_) return;
+  store(slot_head_->exe_file[0], file.first);
+  store(slot_head_->exe_file[1], file.second);
 }
 
 void Published::auxv(const std::vector<uint64_t>& words) {
@@ -609,6 +616,21 @@ std::optional<Shown> published_by(const recording::Recording& recording, int pid
     nanosleep(&pause, nullptr);
   }
   return std::nullopt;
+}
+
+bool is_executed(const std::string& folder, const std::pair<uint64_t, uint64_t>& file) {
+  Fd fd(recording::open_file(table_path(folder), O_RDONLY | O_CLOEXEC));
+  std::vector<PublishedSlot> table(kSlots);
+  if (!fd || !read_at(fd.get(), table.data(), kTable, 0)) return false;
+  for (size_t i = 0; i < kSlots; i++) {
+    const PublishedSlot& slot = table[i];
+    if (!slot.pid || !slot.started) continue;
+    const PublishedHead head = head_of(fd.get(), slot_offset(i));
+    if (head.exe_file[0] == file.first && head.exe_file[1] == file.second &&
+        head.state != PublishedHead::Loading && !is_dead(slot.pid, slot.started))
+      return true;
+  }
+  return false;
 }
 
 std::vector<int> published_pids(const std::string& folder) {

@@ -73,6 +73,7 @@ struct PublishedHead {
   uint64_t ignored, caught;
   guest::Limits limits;
   uint64_t first_stack;
+  uint64_t exe_file[2];  // device and inode of the program; only in the slot
   int32_t our_fds[kOurFds];
   uint32_t vforked[kVforks];  // children that run in its memory (vfork), by depth
   // Does this thread wait? The kernel shows what the thread does that runs them all. Only in the slot.
@@ -113,6 +114,7 @@ class Published final : public guest::MapListener {
   // The word that says whether it waits, valid until become_child(); null: others see what the kernel says.
   uint32_t* thread_word(int tid);
   void exe(const std::string& path);
+  void exe_file(const std::pair<uint64_t, uint64_t>& file);  // device, inode
   void auxv(const std::vector<uint64_t>& words);
   void argv(const std::string& words);  // only if it is not what the manifest says
   void on_add(const guest::Region& r) override;
@@ -150,6 +152,9 @@ class Published final : public guest::MapListener {
 // What a process of the recording has published; nullopt: it is none of its, or runs natively. Waits for
 // those that are being started. `records` false: only what the head has (signals, our descriptors).
 std::optional<Shown> published_by(const recording::Recording& recording, int pid, bool records = true);
+// Is this file (device, inode) the program of a process of the recording? Its descriptors are busy then for
+// those who want to write (ETXTBSY), which the kernel cannot know: it executes us.
+bool is_executed(const std::string& folder, const std::pair<uint64_t, uint64_t>& file);
 // The processes of the recording that have published anything and not ended.
 std::vector<int> published_pids(const std::string& folder);
 // This process goes on without us.

@@ -242,6 +242,11 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_openat2:
     case SYS_creat:
       return do_open(nr, args);
+    case SYS_truncate:
+      result = is_busy_program(AT_FDCWD, args[0], O_WRONLY) ? -ETXTBSY : execute(row, nr, args);
+      log_call(row, nr, args, result);
+      if (!shared_.empty()) log_file_change(nr, args, result);
+      return result;
     case SYS_readlink:
     case SYS_readlinkat:
       return do_readlink(nr, args);

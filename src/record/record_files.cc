@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/room_for_fds.h"
 #include "record/descriptors.h"
 #include "record/proc_files.h"
 #include "record/recorder.h"
@@ -159,12 +160,33 @@ std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
   }
 }
 
+// The file that a call is about to change, if a recorded process executes it. The kernel's other reasons to
+// refuse come first.
+bool Recorder::is_busy_program(uint64_t folder, uint64_t path, uint64_t flags) const {
+  if ((flags & (O_PATH | O_DIRECTORY)) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) ||
+      ((flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC)))
+    return false;
+  const auto given = guest_text(path);
+  const auto at = static_cast<int>(folder);
+  struct stat st {};
+  if (!given || given->empty() ||
+      fstatat(at, given->c_str(), &st, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) != 0)
+    return false;
+  if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111) || faccessat(at, given->c_str(), W_OK, AT_EACCESS) != 0)
+    return false;
+  RoomForFds room;
+  const std::pair<uint64_t, uint64_t> file{st.st_dev, st.st_ino};
+  return file == start_.exe_file || is_executed(recording_.base(), file);
+}
+
 int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);
   const bool at = nr == SYS_openat || nr == SYS_openat2;
   auto given = guest_text(args[at ? 1 : 0]);
   const std::string path = given ? whole_path(at ? args[0] : AT_FDCWD, *given) : "";
   uint64_t flags = nr == SYS_open ? args[1] : nr == SYS_openat ? args[2] : 0;
+  if (nr == SYS_openat2) read_guest(args[2], &flags);  // the first of struct open_how
+  if (nr == SYS_creat) flags = O_CREAT | O_WRONLY | O_TRUNC;
   const bool truncates = flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2;
   const auto found = shown_file(path);
   // A file that we make is one of this process's.
@@ -190,6 +212,8 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
     const std::string real = fmt::format("/proc/self/task/{}/{}", found->file.tid, found->file.name);
     const int fd = ::open(real.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
+  } else if (ours && is_busy_program(at ? args[0] : AT_FDCWD, args[at ? 1 : 0], flags)) {
+    result = -ETXTBSY;
   } else {
     if (truncates && (bs_record.shared_files || *bs_record.tree_files)) own_changed_file(nr, args);
     result = execute(row, nr, args);

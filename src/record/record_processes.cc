@@ -366,6 +366,9 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   wanted.argv = next.options.command;
   wanted.env = next.env;
   wanted.stack_size = process_.limits.stack.soft;
+  const bool traced = vfork_ && traced_;
+  const bool wanted_here = !traced && !detached_ && log_.active() && follows(*path);
+  wanted.ask_kernel = wanted_here;
   bool no_room = false;  // for descriptors of ours; the kernel needs none
   try {
     check_program(wanted);
@@ -374,8 +377,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (!no_room) return fail(-e.err);
   }
 
-  const bool traced = vfork_ && traced_;
-  const bool follow = !no_room && !traced && !detached_ && log_.active() && follows(*path) && can_succeed();
+  const bool follow = !no_room && wanted_here && can_succeed();
   std::vector<std::string> environment = next.env;
   int message = -1;
   std::string program = *path;

@@ -156,6 +156,7 @@ void Recorder::load() {
     start.env = before_->env;
   } else {
     for (char** e = environ; *e; e++) start.env.emplace_back(*e);
+    start.ask_kernel = true;
   }
   start.stack_size = process_.limits.stack.soft;
   start.hwcap = getauxval(AT_HWCAP);
@@ -622,6 +623,7 @@ void Recorder::tell_limits() {
 void Recorder::tell_start() {
   published_.program(program_);
   published_.exe(start_.exe);
+  published_.exe_file(start_.exe_file);
   published_.auxv(start_.auxv);
   // The first process has another command line for the kernel, and not all may read its manifest.
   if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));

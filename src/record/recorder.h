@@ -354,6 +354,7 @@ class Recorder final : public guest::Placer {
   std::optional<ShownFile> shown_file(const std::string& path) const;
   std::optional<std::string> exe_behind(const std::string& path) const;
   std::optional<std::string> proc_text(const ShownFile& file) const;
+  bool is_busy_program(uint64_t folder, uint64_t path, uint64_t flags) const;
   int64_t do_open(uint64_t nr, const uint64_t args[6]);
   int64_t do_readlink(uint64_t nr, const uint64_t args[6]);
   int64_t do_close_range(const uint64_t args[6]);
