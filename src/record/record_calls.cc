@@ -294,7 +294,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       uint64_t signo = nr == SYS_tgkill ? args[2] : args[1];
       if (signo == SIGKILL && nr == SYS_kill && pid == 0 && !vfork_ && !detached_)
         close_recording(EndKind::Signal, SIGKILL, context().rip - 2);  // the others of the group die, too
-      if (signo == SIGKILL && pid == getpid()) die(SIGKILL, context().rip - 2);
+      if (signo == SIGKILL && pid == getpid() && fate(SIGKILL) == Fate::Die) die(SIGKILL, context().rip - 2);
       return logged(do_send_signal(row, nr, args), true);
     }
     case SYS_rt_sigqueueinfo:

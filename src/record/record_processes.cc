@@ -15,6 +15,7 @@
 #include <fnmatch.h>
 #include <linux/sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "base/error.h"
@@ -69,6 +71,15 @@ std::vector<char*> pointers(std::vector<std::string>& list) {
   return p;
 }
 
+// What the kernel answers with EINVAL (copy_process): flags that exclude each other, or need each other.
+bool conflict(uint64_t flags) {
+  auto all = [&](uint64_t f) { return (flags & f) == f; };
+  return all(CLONE_NEWNS | CLONE_FS) || all(CLONE_NEWUSER | CLONE_FS) || all(CLONE_PIDFD | CLONE_DETACHED) ||
+         all(CLONE_PIDFD | CLONE_PARENT_SETTID) ||  // in the same place
+         ((flags & CLONE_THREAD) && (!(flags & CLONE_SIGHAND) || (flags & (CLONE_NEWUSER | CLONE_NEWPID)))) ||
+         ((flags & CLONE_SIGHAND) && !(flags & CLONE_VM));
+}
+
 bool set_close_on_exec(int fd, bool on) {
   return fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0) == 0;
 }
@@ -83,6 +94,11 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const uint64_t flags = nr == SYS_clone   ? args[0]
                          : nr == SYS_vfork ? CLONE_VFORK | CLONE_VM | SIGCHLD
                                            : SIGCHLD;
+  if (conflict(flags) || ((flags & CLONE_THREAD) && pids_unshared_) ||
+      ((flags & CLONE_PARENT) && getpid() == 1)) {
+    log_call(row, nr, args, -EINVAL, false);
+    return -EINVAL;
+  }
   if (flags & CLONE_THREAD || is_lodger(flags)) return do_clone(args);
   if ((flags & (CLONE_VM | CLONE_VFORK)) == (CLONE_VM | CLONE_VFORK)) return do_vfork(nr, args, flags);
   const bool follow = !options_.follow.empty() && !detached_ && log_.active();
@@ -95,11 +111,13 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   share_with_child(flags & CLONE_NEWPID || pids_unshared_ || is_foreign());
   if (!(flags & CLONE_FILES)) listen_for_child();
   const uint64_t event = log_.appender().events;  // behind the notes of these two
+  const std::string name = thread_name();
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
                     nr == SYS_clone ? static_cast<long>(args[3]) : 0, 0, 0);
   if (result == 0) {
+    if (!name.empty()) prctl(PR_SET_NAME, name.c_str());
     become_child(number, event, flags & CLONE_FILES);
     set_real_mask();
     log_call(row, nr, args, 0, false);
@@ -115,6 +133,17 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   set_real_mask();
   log_call(row, nr, args, result, true);
   return result;
+}
+
+// What a process or a thread made by the current one is called; empty: as the kernel thread that makes it,
+// anyway.
+std::string Recorder::thread_name() {
+  const Task& task = turns_.current();
+  if (!bs_record.threads || vfork_ || !task.body || process_.current().name == 1) return "";
+  std::string name;
+  std::ifstream in(fmt::format("/proc/self/task/{}/comm", process_.current().tid));
+  std::getline(in, name);
+  return name;
 }
 
 // Around fork and vfork signals stay in the kernel, until it is settled whose books they go into: those of
@@ -150,6 +179,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   }
   // The parent of the first process of a pid namespace is not in it.
   if (getppid() == 0) live_in_foreign_namespace();
+  if (getpid() == 1) set_real_actions();
   pids_unshared_ = false;
   for (auto& [key, object] : objects_) {
     object->become_child();
@@ -198,6 +228,10 @@ void Recorder::live_as_vfork_child(void* recorder) {
   auto& self = *static_cast<Recorder*>(recorder);
   self.process_.current().tid = gettid();
   self.published_.vforked(self.vfork_depth_ - 1, getpid());
+  if (getpid() == 1) self.set_real_actions();
+  if (!self.vfork_name_.empty()) prctl(PR_SET_NAME, self.vfork_name_.c_str());
+  for (const uint64_t id : self.vfork_ids_)
+    if (id) self.log_memory(id, 4);
   self.set_real_mask();
   for (;;) {
     const engine::Stop stop = self.process_.engine().run();
@@ -221,6 +255,18 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
     }
     vfork_stacks_.push_back(static_cast<char*>(stack) + kStack);
   }
+  // Where the kernel writes, in memory that both have.
+  uint64_t dropped = 0, cleared = 0;
+  vfork_ids_ = {};
+  auto id_at = [&](uint64_t address, uint64_t flag) -> uint64_t {
+    if (nr != SYS_clone || !(flags & flag)) return 0;
+    if (process_.writable(address, 4)) return address;
+    dropped |= flag & ~static_cast<uint64_t>(CLONE_PIDFD);
+    return 0;
+  };
+  vfork_ids_ = {id_at(args[2], CLONE_PARENT_SETTID | CLONE_PIDFD), id_at(args[3], CLONE_CHILD_SETTID)};
+  cleared = id_at(args[3], CLONE_CHILD_CLEARTID);
+  vfork_name_ = thread_name();
   hold_signals();
   auto before = std::make_unique<VforkState>();
   std::copy(std::begin(process_.actions), std::end(process_.actions), before->actions);
@@ -250,10 +296,14 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   vfork_ = s.no_leave = true;
   vfork_end_ = {};
   vfork_depth_++;
-  constexpr uint64_t kKept =
-      CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO | 0xff;
-  const int64_t result = bs_start_thread(flags & kKept, vfork_stacks_[vfork_depth_ - 1], nullptr, nullptr,
-                                         live_as_vfork_child, this);
+  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                   CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  constexpr uint64_t kKept = CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_IO |
+                             CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID |
+                             CLONE_PIDFD | kNamespaces | 0xff;
+  const int64_t result = bs_start_thread(flags & kKept & ~dropped, vfork_stacks_[vfork_depth_ - 1],
+                                         reinterpret_cast<int*>(args[2]),
+                                         reinterpret_cast<uint32_t*>(args[3]), live_as_vfork_child, this);
 
   // The child has ended or become another program (or the kernel made none).
   published_.vforked(--vfork_depth_, 0);
@@ -287,6 +337,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   turns_.current().signals.swap(before->signals);
   set_real_mask();
   log_call(row, nr, args, result, false);
+  if (result > 0 && cleared) log_memory(cleared, 4);
   return result;
 }
 

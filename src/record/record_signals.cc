@@ -134,7 +134,9 @@ void Recorder::route_signals() {
     sigprocmask(SIG_SETMASK, &old, nullptr);
     moved = true;
     const Thread& current = process_.current();
-    switch (fate_of(process_.action(info.si_signo), info.si_signo)) {
+    const bool init = getpid() == 1;  // see fate()
+    const Fate usual = fate_of(process_.action(info.si_signo), info.si_signo);
+    switch (init && usual != Fate::Handle ? Fate::Ignore : usual) {
       case Fate::Die:
         die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
       case Fate::Handle:
@@ -175,10 +177,10 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
     std::memset(&info, 0, sizeof info);
     info.si_signo = signo;
   }
-  if (signo == SIGKILL) die(SIGKILL, context().rip - 2);
-  const Fate fate = fate_of(process_.actions[signo], signo);
-  if (task->thread->lodger && fate != Fate::Handle) return std::nullopt;
-  if (fate == Fate::StopProcess) {
+  const Fate what = fate(signo);
+  if (signo == SIGKILL && what == Fate::Die) die(SIGKILL, context().rip - 2);
+  if (task->thread->lodger && what != Fate::Handle) return std::nullopt;
+  if (what == Fate::StopProcess) {
     fall_asleep_for_stop();
     ::kill(getpid(), signo);
     wake_up();
@@ -187,7 +189,7 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
   if (signo == SIGCONT) ::kill(getpid(), signo);
   const uint64_t mask = task == &turns_.current() ? process_.signals.mask : task->thread->signals.mask;
   const bool blocked = mask >> (signo - 1) & 1;
-  if (fate == Fate::Ignore && !blocked) return 0;
+  if (what == Fate::Ignore && (!blocked || signo == SIGKILL || signo == SIGSTOP)) return 0;
   send_to(*task, info);
   return 0;
 }

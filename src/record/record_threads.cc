@@ -27,6 +27,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include "base/error.h"
 #include "guest/buffers.h"
@@ -337,6 +338,8 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   }
   Thread& thread = process_.start_thread(flags, args[1], args[4], body->tid);
   const int tid = thread.tid;
+  if (const std::string name = thread_name(); !name.empty())
+    std::ofstream(fmt::format("/proc/self/task/{}/comm", tid)) << name;
   if (flags & CLONE_CHILD_CLEARTID) thread.clear_child_tid = args[3];
   if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(tid));
   if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(tid));

@@ -7,7 +7,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -46,6 +48,45 @@ constexpr uint64_t kDeepInterval = 64;         // events between two memory chec
 
 uint64_t page_up(uint64_t n) {
   return (n + layout::kPage - 1) & ~(layout::kPage - 1);
+}
+
+// The first process of a pid namespace dies of faults only, not of signals that it sends itself: so this
+// makes one for real.
+void make_fault(int signo) {
+  switch (signo) {
+    case SIGSEGV:
+      asm volatile("hlt");
+      break;
+    case SIGILL:
+      asm volatile("ud2");
+      break;
+    case SIGTRAP:
+      asm volatile("int3");
+      break;
+    case SIGFPE:
+      asm volatile("xorl %%eax, %%eax\n cltd\n idivl %%eax" ::: "eax", "edx", "cc");
+      break;
+    case SIGBUS: {  // an access that is not aligned, with alignment checks on
+      alignas(16) static char bytes[16];
+      asm volatile("pushfq\n orl $0x40000, (%%rsp)\n popfq\n movl 1(%0), %%eax" ::"r"(bytes)
+                   : "eax", "cc", "memory");
+      break;
+    }
+    case SIGSYS: {
+      sock_filter trap = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+      sock_fprog program{1, &trap};
+      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+      getppid();
+      break;
+    }
+    case SIGKILL:
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+      getppid();
+      break;
+    default:
+      break;
+  }
 }
 
 std::string human_size(uint64_t bytes) {
@@ -240,8 +281,7 @@ void Recorder::log_memory(uint64_t addr, uint64_t size, uint8_t flags) {
 
 void Recorder::run() {
   started_ns_ = before_ ? before_->started_ns : monotonic_ns();
-  for (int signo = 1; signo <= kSignals; signo++)
-    if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
+  set_real_actions();
   set_real_mask();
   start_checkpoints();
   for (;;) {
@@ -521,7 +561,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     if (!next) break;
     siginfo_t& info = *next;
     int signo = info.si_signo;
-    switch (fate_of(process_.actions[signo], signo)) {
+    switch (fate(signo)) {
       case Fate::Ignore:
       case Fate::StopProcess:
         set_real_mask();
@@ -557,15 +597,26 @@ void Recorder::inherit_signals() {
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &process_.signals.mask, 8);
 }
 
+// The first process of a pid namespace gets no signals that it does not ask for.
+Fate Recorder::fate(int signo) const {
+  const Fate usual = fate_of(process_.actions[signo], signo);
+  return usual != Fate::Handle && getpid() == 1 ? Fate::Ignore : usual;
+}
+
+void Recorder::set_real_actions() {
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (signo != SIGKILL && signo != SIGSTOP) set_real_action(signo);
+}
+
 // What the kernel does with a signal before it is ours: ignored and stopping ones are left to it.
 void Recorder::set_real_action(int signo) {
   if (is_synchronous(signo)) return;
   const KernelSigaction& action = process_.action(signo);
-  Fate fate = fate_of(action, signo);
+  const Fate usual = fate_of(action, signo);
   uint64_t bit = 1ull << (signo - 1);
   bs_record.fatal_mask &= ~bit;
-  if (fate == Fate::Handle || fate == Fate::Die) {
-    if (fate == Fate::Die) bs_record.fatal_mask |= bit;
+  if (usual == Fate::Handle || (usual == Fate::Die && getpid() != 1)) {
+    if (usual == Fate::Die) bs_record.fatal_mask |= bit;
     engine::install_handler(signo, action.flags & (SA_NOCLDSTOP | SA_NOCLDWAIT));
     return;
   }
@@ -788,6 +839,7 @@ void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
   core.rlim_cur = 0;
   setrlimit(RLIMIT_CORE, &core);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+  if (getpid() == 1) make_fault(signo);
   syscall(SYS_tgkill, getpid(), gettid(), signo);
   syscall(SYS_exit_group, 128 + signo);
   __builtin_unreachable();

@@ -1,5 +1,6 @@
 // The recorder: one guest process, its log, and everything about it that the hot half does not do.
 #pragma once
+#include <array>
 #include <climits>
 #include <map>
 #include <optional>
@@ -87,7 +88,10 @@ class Recorder final : public guest::Placer {
   void tell_fds();
   void tell_limits();
   void inherit_signals();
+  // What a signal that is not the program's own fault does to it.
+  guest::Fate fate(int signo) const;
   void set_real_action(int signo);
+  void set_real_actions();
   void set_real_mask();
   void take_memory_checksum();
 
@@ -198,6 +202,7 @@ class Recorder final : public guest::Placer {
   int64_t do_fork(uint64_t nr, const uint64_t args[6]);
   int64_t do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags);
   static void live_as_vfork_child(void* recorder);
+  std::string thread_name();
   void hold_signals();
   void become_child(uint64_t number, uint64_t parent_event, bool shares_files);
   int64_t do_exec(uint64_t nr, const uint64_t args[6]);
@@ -388,6 +393,8 @@ class Recorder final : public guest::Placer {
   std::optional<VforkEnd> vfork_end_;   // … and this is how it came to its end
   std::vector<void*> vfork_stacks_;     // by depth: a child of vfork may call it, too
   size_t vfork_depth_ = 0;
+  std::string vfork_name_;              // of the next child, if it is not its parent's …
+  std::array<uint64_t, 2> vfork_ids_;   // … and where the kernel writes its ids; 0: nowhere
   std::pair<uint64_t, uint64_t> root_;  // "/" when the folder was kept open
   bool watch_stack_ = false;     // limits are such that changes of the map may leave less room for the stack
   uint64_t stack_fits_ = ~0ull;  // version of the map that it was made to fit
