@@ -46,8 +46,11 @@ static void survive(const char* when) {
   fflush(stdout);
 }
 
+// (While pthread_create has all signals blocked the kernel lets one through that kills, natively.)
+static pthread_barrier_t made;
 static void* in_thread(void* unused) {
   (void)unused;
+  pthread_barrier_wait(&made);
   survive("in a thread");
   return NULL;
 }
@@ -118,7 +121,9 @@ int main(int argc, char** argv) {
       if (how == 0) {
         pthread_t thread;
         survive("alone");
+        pthread_barrier_init(&made, NULL, 2);
         pthread_create(&thread, NULL, in_thread, NULL);
+        pthread_barrier_wait(&made);
         pthread_join(thread, NULL);
         survive("with threads");
       }
