@@ -90,14 +90,24 @@ void for_each_message_part(uint64_t addr, uint64_t bytes, F&& f) {
   for_each_iovec(m.iov, m.iov_count, bytes, f);
 }
 
+inline bool is_by_result(Len len) {
+  return len == Len::Result || len == Len::ResultTimes || len == Len::ResultUpTo || len == Len::ResultPlus ||
+         len == Len::StringResult;
+}
+
+// A call that fails at a bad pointer (EFAULT) may have written through another before, or up to the hole, and
+// its result does not tell how much: this much at most, as the kernel moves data in smaller pieces and counts
+// those it has moved.
+inline constexpr uint64_t kMostAfterFault = 65536;
+
 // Calls f(argument, addr, length) for all that the kernel wrote.
 template <class F>
 void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                      const uint64_t counts[6], F&& f) {
-  // A call that fails with EFAULT at one pointer may have written through another before.
   constexpr int64_t kFault = -14;
-  bool failed = hot::is_error(result);
-  if (failed && !(row.traits & kOutOnError) && result != kFault) return;
+  const bool failed = hot::is_error(result), fault = result == kFault;
+  if (failed && !(row.traits & kOutOnError) && !fault) return;
+  const uint64_t got = fault ? kMostAfterFault : failed ? 0 : static_cast<uint64_t>(result);
   for (int i = 0; i < row.argc; i++) {
     if (is_scalar(row.args[i].kind)) continue;
     ArgSpec spec = arg_spec(nr, args, i);
@@ -118,21 +128,21 @@ void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], in
         }
         uint64_t n = spec.len == Len::NulString ? static_cast<uint64_t>(text_length(addr, 65536) + 1)
                                                 : buffer_bytes(spec, args, result, counts[i], fresh);
+        if (fault && is_by_result(spec.len)) n = result_capacity(spec, args, i);
+        if (fault && n > kMostAfterFault) n = kMostAfterFault;
         if (n) f(i, addr, n);
         break;
       }
       case Arg::IovOut:
-        if (result > 0)
-          for_each_iovec(addr, args[spec.n], static_cast<uint64_t>(result),
-                         [&](uint64_t a, uint64_t n) { f(i, a, n); });
+        for_each_iovec(addr, args[spec.n], got, [&](uint64_t a, uint64_t n) { f(i, a, n); });
         break;
       case Arg::MsgOut:
-        if (!failed)
-          for_each_message_part(addr, static_cast<uint64_t>(result),
-                                [&](uint64_t a, uint64_t n) { f(i, a, n); });
+        if (!failed || fault) for_each_message_part(addr, got, [&](uint64_t a, uint64_t n) { f(i, a, n); });
         break;
       case Arg::MmsgIn:
       case Arg::MmsgOut:
+        if (fault && spec.kind == Arg::MmsgOut)
+          for_each_message_part(addr, got, [&](uint64_t a, uint64_t n) { f(i, a, n); });
         for (int64_t k = 0; k < result; k++) {
           uint64_t at = addr + static_cast<uint64_t>(k) * kMmsgSize;
           uint32_t length = 0;

@@ -141,6 +141,7 @@ Thread& Process::start_thread(uint64_t flags, uint64_t stack, uint64_t tls, int 
   fresh->tid = tid;
   fresh->filters = current_->filters;
   fresh->strict = current_->strict;
+  fresh->trapped = current_->trapped;
   fresh->gpr[RAX] = 0;
   if (stack) fresh->gpr[RSP] = stack;
   if (flags & kSetTls) fresh->fs_base = tls;
@@ -276,6 +277,18 @@ bool Process::writable(uint64_t addr, uint64_t size) {
   }
   prepare_write(addr, addr + size);
   return true;
+}
+
+bool Process::copy_out(uint64_t addr, const void* from, uint64_t size) {
+  uint64_t end = addr;
+  while (end - addr < size) {
+    const Region* r = map.find(end);
+    if (!r || !(r->prot & PROT_WRITE)) break;
+    end = r->end;
+  }
+  const uint64_t n = std::min(size, end - addr);
+  prepare_write(addr, addr + n);
+  return bs_guarded_copy(reinterpret_cast<void*>(addr), from, n) && n == size;
 }
 
 // Only what the guest owns is ever unmapped.
@@ -490,54 +503,51 @@ long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced)
   return static_cast<long>(to);
 }
 
+bool Process::is_base_prctl(uint64_t code) {
+  constexpr uint32_t kSetGs = 0x1001, kGetGs = 0x1004;
+  return static_cast<uint32_t>(code) >= kSetGs && static_cast<uint32_t>(code) <= kGetGs;
+}
+
 long Process::sys_arch_prctl(uint64_t code, uint64_t value) {
-  constexpr uint64_t kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003, kGetGs = 0x1004;
+  constexpr uint32_t kSetGs = 0x1001, kSetFs = 0x1002, kGetFs = 0x1003;
   Context& ctx = context();
-  switch (code) {
+  switch (const auto what = static_cast<uint32_t>(code)) {
     case kSetFs:
     case kSetGs:
       if (value >= kUserEnd) return -EPERM;
-      (code == kSetFs ? ctx.fs_base : ctx.gs_base) = value;
-      return 0;
-    case kGetFs:
-    case kGetGs:
-      if (!writable(value, 8)) return -EFAULT;
-      std::memcpy(reinterpret_cast<void*>(value), code == kGetFs ? &ctx.fs_base : &ctx.gs_base, 8);
+      (what == kSetFs ? ctx.fs_base : ctx.gs_base) = value;
       return 0;
     default:
-      return -EINVAL;  // shadow stacks and the like are not offered
+      if (!writable(value, 8)) return -EFAULT;
+      std::memcpy(reinterpret_cast<void*>(value), what == kGetFs ? &ctx.fs_base : &ctx.gs_base, 8);
+      return 0;
   }
 }
 
 long Process::sys_rt_sigaction(const uint64_t args[6]) {
-  auto signo = static_cast<int>(args[0]);
+  // What programs may set: NOCLDSTOP NOCLDWAIT SIGINFO EXPOSE_TAGBITS RESTORER ONSTACK RESTART NODEFER
+  // RESETHAND. Others the kernel takes away, so that a program can find out which it knows.
+  constexpr uint64_t kKnownFlags = 0xdc00'0807;
+  const auto signo = static_cast<int>(args[0]);
   if (args[3] != 8) return -EINVAL;
-  if (signo < 1 || signo > kSignals) return -EINVAL;
   KernelSigaction fresh{};
+  if (args[1] && !(readable(args[1], sizeof fresh) && read_guest(args[1], &fresh))) return -EFAULT;
+  if (signo < 1 || signo > kSignals || (args[1] && (signo == SIGKILL || signo == SIGSTOP))) return -EINVAL;
+  const KernelSigaction old = actions[signo];
   if (args[1]) {
-    if (!readable(args[1], sizeof fresh)) return -EFAULT;
-    std::memcpy(&fresh, reinterpret_cast<const void*>(args[1]), sizeof fresh);
-    if (signo == SIGKILL || signo == SIGSTOP) return -EINVAL;
-  }
-  KernelSigaction old = actions[signo];
-  if (args[1]) {
+    fresh.flags &= kKnownFlags;
     fresh.mask &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     actions[signo] = fresh;
   }
-  if (args[2]) {
-    if (!writable(args[2], sizeof old)) return -EFAULT;
-    std::memcpy(reinterpret_cast<void*>(args[2]), &old, sizeof old);
-  }
-  return 0;
+  return args[2] && !copy_out(args[2], &old, sizeof old) ? -EFAULT : 0;
 }
 
 long Process::sys_rt_sigprocmask(const uint64_t args[6]) {
   if (args[3] != 8) return -EINVAL;
-  uint64_t old = signals.mask;
+  const uint64_t old = signals.mask;
   if (args[1]) {
-    if (!readable(args[1], 8)) return -EFAULT;
     uint64_t set;
-    std::memcpy(&set, reinterpret_cast<const void*>(args[1]), 8);
+    if (!readable(args[1], 8) || !read_guest(args[1], &set)) return -EFAULT;
     set &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
     switch (static_cast<int>(args[0])) {
       case SIG_BLOCK:
@@ -553,11 +563,7 @@ long Process::sys_rt_sigprocmask(const uint64_t args[6]) {
         return -EINVAL;
     }
   }
-  if (args[2]) {
-    if (!writable(args[2], 8)) return -EFAULT;
-    std::memcpy(reinterpret_cast<void*>(args[2]), &old, 8);
-  }
-  return 0;
+  return args[2] && !copy_out(args[2], &old, 8) ? -EFAULT : 0;
 }
 
 long Process::sys_sigaltstack(uint64_t new_stack, uint64_t old_stack) {
@@ -569,13 +575,12 @@ long Process::sys_sigaltstack(uint64_t new_stack, uint64_t old_stack) {
   };
   constexpr int kDisable = 2, kOnStack = 1;
   constexpr int kAutodisarm = static_cast<int>(1u << 31);
-  AltStack old = signals.alt;
+  const AltStack old = signals.alt;
   uint64_t rsp = context().gpr[RSP];
   bool on = !(old.flags & kDisable) && rsp > old.sp && rsp - old.sp <= old.size && !(old.flags & kAutodisarm);
   if (new_stack) {
-    if (!readable(new_stack, sizeof(KernelStack))) return -EFAULT;
     KernelStack k;
-    std::memcpy(&k, reinterpret_cast<const void*>(new_stack), sizeof k);
+    if (!readable(new_stack, sizeof k) || !read_guest(new_stack, &k)) return -EFAULT;
     int mode = k.flags & ~kAutodisarm;
     if (on) return -EPERM;
     if (mode != 0 && mode != kDisable && mode != kOnStack) return -EINVAL;
@@ -586,14 +591,8 @@ long Process::sys_sigaltstack(uint64_t new_stack, uint64_t old_stack) {
       signals.alt = AltStack{k.sp, k.flags & kAutodisarm, k.size};
     }
   }
-  if (old_stack) {
-    if (!writable(old_stack, sizeof(KernelStack))) return -EFAULT;
-    KernelStack k{old.sp, old.flags | (on ? kOnStack : 0), 0, old.size};
-    std::memcpy(reinterpret_cast<void*>(old_stack), &k.sp, 8);
-    std::memcpy(reinterpret_cast<void*>(old_stack + 8), &k.flags, 4);
-    std::memcpy(reinterpret_cast<void*>(old_stack + 16), &k.size, 8);
-  }
-  return 0;
+  const KernelStack told{old.sp, old.flags | (on ? kOnStack : 0), 0, old.size};
+  return old_stack && !copy_out(old_stack, &told, sizeof told) ? -EFAULT : 0;
 }
 
 bool Process::sys_rt_sigreturn() {

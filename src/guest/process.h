@@ -63,6 +63,8 @@ class Process {
   // May host code touch guest memory? `writable` also takes write watches off.
   bool readable(uint64_t addr, uint64_t size) const;
   bool writable(uint64_t addr, uint64_t size);
+  // As the kernel copies to user memory: up to the first byte that cannot be written. False: not all of it.
+  bool copy_out(uint64_t addr, const void* from, uint64_t size);
 
   // The real protection of a page of the guest's as it must be now, write watches included; -1: not mapped.
   int page_protection(uint64_t page) const;
@@ -98,6 +100,8 @@ class Process {
   long sys_madvise(uint64_t addr, uint64_t length, uint64_t advice);
   // `forced`: put a moved mapping there (replay).
   long sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced);
+  // The bases of fs and gs; other codes (is_base_prctl) are the recorder's to answer.
+  static bool is_base_prctl(uint64_t code);
   long sys_arch_prctl(uint64_t code, uint64_t value);
   long sys_rt_sigaction(const uint64_t args[6]);
   long sys_rt_sigprocmask(const uint64_t args[6]);

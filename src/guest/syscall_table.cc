@@ -83,6 +83,23 @@ uint64_t count_address(const ArgSpec& spec, const uint64_t args[6], int index) {
   }
 }
 
+uint64_t result_capacity(const ArgSpec& spec, const uint64_t args[6], int index) {
+  const uint64_t next = index < 5 ? args[index + 1] : 0;
+  switch (spec.len) {
+    case Len::Result:
+    case Len::StringResult:
+      return spec.n ? args[spec.n] : index < 4 ? next : 0;
+    case Len::ResultTimes:
+      return static_cast<uint32_t>(next) * uint64_t{spec.n};
+    case Len::ResultUpTo:
+      return args[spec.n] * (spec.unit ? spec.unit : 1);
+    case Len::ResultPlus:
+      return next + spec.n;
+    default:
+      return 0;
+  }
+}
+
 uint64_t buffer_bytes(const ArgSpec& spec, const uint64_t args[6], int64_t result, uint64_t old_count,
                       uint64_t new_count) {
   uint64_t got = result > 0 ? static_cast<uint64_t>(result) : 0;

@@ -65,8 +65,8 @@ enum class Arg : uint8_t {
 // How many bytes a buffer argument holds; `n` is a byte count, an argument index, or a unit.
 enum class Len : uint8_t {
   None,
-  Fixed,         // n bytes
-  Result,        // the call's result, in bytes
+  Fixed,   // n bytes
+  Result,  // the call's result, in bytes; there is room for as many as the next argument says, or argument n
   ResultTimes,   // result * n bytes (epoll_wait: n = sizeof(epoll_event))
   ByArg,         // value of argument n (unit 32: of its low half, since the kernel takes an int there)
   ByArgTimes,    // value of argument `n` times `unit`
@@ -201,5 +201,9 @@ int count_width(Len len);
 // NulString (to be measured). For In buffers `result` is ignored by all rules that make sense there; give 0.
 uint64_t buffer_bytes(const ArgSpec& spec, const uint64_t args[6], int64_t result, uint64_t old_count = 0,
                       uint64_t new_count = 0);
+
+// How much there is room for in a buffer whose length rule goes by the result: the limit is mostly the number
+// that follows it. 0: by another rule.
+uint64_t result_capacity(const ArgSpec& spec, const uint64_t args[6], int index);
 
 }  // namespace backstep::guest

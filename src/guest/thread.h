@@ -21,6 +21,9 @@ struct Thread {
   // What it may not call (recording only: a replay has the answers in its log). `strict`: nearly nothing.
   SeccompFilters filters;
   bool strict = false;
+  // Instructions that raise SIGSEGV (recording only, likewise): PR_SET_TSC, ARCH_SET_CPUID.
+  static constexpr uint8_t kTrapTsc = 1, kTrapCpuid = 2;
+  uint8_t trapped = 0;
   // A process of its own that lives in this one's memory, see is_lodger().
   bool lodger = false;
   // What it does about signals, if that is not what the process does; while another has the turn.

@@ -2,9 +2,7 @@
 // make or replace processes, or would show or disturb something of ours.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/prctl.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -178,10 +176,11 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
         check_shared(static_cast<uint64_t>(result), static_cast<uint64_t>(result) + args[2]);
       return logged(result);
     case SYS_arch_prctl:
-      return logged(process_.sys_arch_prctl(args[0], args[1]));
+      return do_arch_prctl(row, args);
     case SYS_rt_sigaction:
       result = process_.sys_rt_sigaction(args);
-      if (result == 0 && args[1]) {
+      if ((result == 0 || result == -EFAULT) && args[1] &&
+          args[0] - 1 < kSignals) {  // the old one may have no place
         if (!lodger_action(static_cast<int>(args[0]))) set_real_action(static_cast<int>(args[0]));
         tell_signals();
       }
@@ -224,19 +223,8 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       if (args[1] != 24) return logged(-EINVAL);
       process_.current().robust_list = args[0];
       return logged(0);
-    case SYS_get_robust_list: {
-      const auto tid = static_cast<int>(args[0]);
-      uint64_t head = process_.current().robust_list, length = 24;
-      if (tid != 0 && tid != process_.current().tid) {
-        Task* task = turns_.by_tid(tid);
-        if (!task) return logged(-EPERM);
-        head = task->thread->robust_list;
-      }
-      if (!process_.writable(args[1], 8) || !process_.writable(args[2], 8)) return logged(-EFAULT);
-      std::memcpy(reinterpret_cast<void*>(args[2]), &length, 8);
-      std::memcpy(reinterpret_cast<void*>(args[1]), &head, 8);
-      return logged(0, true);
-    }
+    case SYS_get_robust_list:
+      return logged(do_get_robust_list(args), true);
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:
@@ -291,7 +279,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_tkill:
     case SYS_tgkill: {
       auto pid = static_cast<int>(args[0]);
-      uint64_t signo = nr == SYS_tgkill ? args[2] : args[1];
+      const auto signo = static_cast<int>(nr == SYS_tgkill ? args[2] : args[1]);
       if (signo == SIGKILL && nr == SYS_kill && pid == 0 && !vfork_ && !detached_)
         close_recording(EndKind::Signal, SIGKILL, context().rip - 2);  // the others of the group die, too
       if (signo == SIGKILL && pid == getpid() && fate(SIGKILL) == Fate::Die) die(SIGKILL, context().rip - 2);
@@ -641,48 +629,6 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
 }
 
 // --- process ---
-
-int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
-  int64_t result;
-  switch (args[0]) {
-    case PR_SET_SECCOMP:
-      result = args[1] == SECCOMP_MODE_STRICT   ? do_seccomp(SECCOMP_SET_MODE_STRICT, 0, 0, row, args)
-               : args[1] == SECCOMP_MODE_FILTER ? add_filter(0, args[2])
-                                                : -EINVAL;
-      break;
-    case PR_GET_SECCOMP:
-      result = process_.current().filters ? SECCOMP_MODE_FILTER : execute(row, SYS_prctl, args);
-      break;
-    case PR_SET_MM:
-      result = -EPERM;
-      break;
-    case PR_SET_TSC:
-      result = -EINVAL;
-      break;
-    case PR_GET_TID_ADDRESS:  // the kernel knows the runner's only
-      result = -EFAULT;
-      if (process_.writable(args[1], 8)) {
-        result = 0;
-        std::memcpy(reinterpret_cast<void*>(args[1]), &process_.current().clear_child_tid, 8);
-      }
-      break;
-    case PR_CAPBSET_DROP:
-    case PR_SET_SECUREBITS:
-      if (!detached_) keep_folder();  // execve will take rights away
-      [[fallthrough]];
-    case PR_SET_KEEPCAPS:
-    case PR_CAP_AMBIENT:
-    case PR_SET_NO_NEW_PRIVS:
-      result = execute(row, SYS_prctl, args);
-      if (result == 0) call_in_body(SYS_prctl, args);
-      break;
-    default:
-      result = execute(row, SYS_prctl, args);
-      break;
-  }
-  log_call(row, SYS_prctl, args, result);
-  return result;
-}
 
 int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
   const Syscall& row = syscall_row(nr);

@@ -35,7 +35,7 @@ int Recorder::wake_futex(uint64_t addr, int most, uint32_t bitset) {
 // else.
 Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& result) {
   const Syscall& row = syscall_row(SYS_futex);
-  const auto command = args[1] & FUTEX_CMD_MASK;
+  const int command = static_cast<int>(args[1]) & FUTEX_CMD_MASK;
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
   uint64_t real[6];
   std::copy(args, args + 6, real);
@@ -49,6 +49,10 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   if (!waits) {
     uint32_t before = 0, after = 0;
     if (command == FUTEX_WAKE_OP) {
+      if (!process_.writable(args[4], 4)) {
+        log_call(row, SYS_futex, args, result = -EFAULT, false);
+        return Begun::Done;
+      }
       own_range(args[4], 4, SharedObject::Hold::Write);
       read_guest(args[4], &before);
     }
@@ -84,25 +88,31 @@ void Recorder::lock_pi(uint64_t addr, int64_t deadline, bool try_only, std::opti
     return;
   }
   const uint32_t owner = word & FUTEX_TID_MASK;
-  if (owner == 0 && !turns_.first_waiter(addr)) {
-    poke(addr, static_cast<uint32_t>(me.tid) | (word & FUTEX_OWNER_DIED));
-    result = 0;
-  } else if (owner == static_cast<uint32_t>(me.tid)) {
+  if (owner == static_cast<uint32_t>(me.tid)) {
     result = -EDEADLK;
-  } else if (try_only) {
-    result = -EWOULDBLOCK;
-  } else if (!turns_.by_tid(static_cast<int>(owner))) {
-    result = -ESRCH;
+  } else if (owner == 0 && !turns_.first_waiter(addr)) {
+    const bool taken = poke(addr, static_cast<uint32_t>(me.tid) | (word & FUTEX_OWNER_DIED));
+    result = taken ? 0 : -EFAULT;
+  } else if (!process_.writable(addr, 4)) {
+    result = -EFAULT;
   } else {
+    // Marked before it is known whose it is.
     if (!(word & FUTEX_WAITERS)) poke(addr, word | FUTEX_WAITERS);
-    turns_.wait_futex(turns_.current(), addr, ~0u, deadline);
+    if (!turns_.by_tid(static_cast<int>(owner))) {
+      result = -ESRCH;
+    } else if (try_only) {
+      result = -EWOULDBLOCK;
+    } else {
+      turns_.wait_futex(turns_.current(), addr, ~0u, deadline);
+    }
   }
 }
 
-int64_t Recorder::unlock_pi(uint64_t addr) {
+int64_t Recorder::unlock_pi(uint64_t addr, bool look_only) {
   uint32_t word;
   if (!read_guest(addr, &word)) return -EFAULT;
   if ((word & FUTEX_TID_MASK) != static_cast<uint32_t>(process_.current().tid)) return -EPERM;
+  if (look_only) return 0;
   Task* heir = turns_.first_waiter(addr);
   if (!heir) {
     poke(addr, 0);
@@ -118,9 +128,9 @@ int64_t Recorder::unlock_pi(uint64_t addr) {
 int64_t Recorder::requeue_pi(uint64_t addr, uint64_t lock, int most) {
   Task* first = turns_.first_waiter(addr);
   uint32_t word;
+  if (!read_guest(lock, &word)) return -EFAULT;
   if (!first) return 0;
   if (first->args[4] != lock || (first->args[1] & FUTEX_CMD_MASK) != FUTEX_WAIT_REQUEUE_PI) return -EINVAL;
-  if (!read_guest(lock, &word)) return -EFAULT;
   int served = 0;
   if (!(word & FUTEX_TID_MASK) && !turns_.first_waiter(lock)) {
     word = static_cast<uint32_t>(first->thread->tid) | (word & FUTEX_OWNER_DIED);
@@ -133,9 +143,20 @@ int64_t Recorder::requeue_pi(uint64_t addr, uint64_t lock, int most) {
   return served + moved;
 }
 
+// What is wrong with the address of a futex. A private one is just a number until it is looked at; others are
+// known by what lies behind them: which must be there, and be writable unless it is a file's.
+int Recorder::futex_error(uint64_t addr, uint64_t op, bool written) {
+  constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;
+  if (addr % 4) return -EINVAL;
+  if (addr >= kUserEnd) return -EFAULT;
+  if ((op & FUTEX_PRIVATE_FLAG) || process_.writable(addr, 4)) return 0;
+  const Region* r = process_.map.find(addr);
+  return !written && r && r->inode && process_.readable(addr, 4) ? 0 : -EFAULT;
+}
+
 Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
   const uint64_t addr = args[0], addr2 = args[4];
-  const auto command = args[1] & FUTEX_CMD_MASK;
+  const int command = static_cast<int>(args[1]) & FUTEX_CMD_MASK;
   const auto value = static_cast<uint32_t>(args[2]);
   const auto count = static_cast<int>(args[2]), count2 = static_cast<int>(args[3]);
   const int clock = args[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
@@ -144,16 +165,7 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     log_call(row, SYS_futex, args, result = r, false);
     return Begun::Done;
   };
-  if (addr % 4) return done(-EINVAL);
-  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep
-  // ourselves.
-  const bool pi = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
-                  command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI ||
-                  command == FUTEX_CMP_REQUEUE_PI;
-  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED)) {
-    if (!pi) return futex_in_kernel(args, result);
-    note_once("a priority-inheriting lock in shared memory: waiters in other processes are not woken");
-  }
+  // In the order of the kernel, which looks at the time first.
   int64_t deadline = kNever;
   const bool timed = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
                      command == FUTEX_LOCK_PI2 || command == FUTEX_WAIT_REQUEUE_PI;
@@ -163,12 +175,26 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     if (!ts.valid()) return done(-EINVAL);
     deadline = deadline_of(ts, command == FUTEX_LOCK_PI ? CLOCK_REALTIME : clock, command != FUTEX_WAIT);
   }
+  if (clock == CLOCK_REALTIME && command != FUTEX_WAIT_BITSET && command != FUTEX_WAIT_REQUEUE_PI &&
+      command != FUTEX_LOCK_PI2)
+    return done(-ENOSYS);
+  // The kernel knows its own threads as owners of priority-inheriting locks, not ours: those we keep
+  // ourselves.
+  const bool pi = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2 || command == FUTEX_UNLOCK_PI ||
+                  command == FUTEX_TRYLOCK_PI || command == FUTEX_WAIT_REQUEUE_PI ||
+                  command == FUTEX_CMP_REQUEUE_PI;
+  if (const Region* r = process_.map.find(addr); r && (r->flags & MAP_SHARED) && process_.readable(addr, 4)) {
+    if (!pi) return futex_in_kernel(args, result);
+    note_once("a priority-inheriting lock in shared memory: waiters in other processes are not woken");
+  }
+  const auto bad = [&](uint64_t a, bool written) { return futex_error(a, args[1], written); };
   uint32_t word = 0;
   switch (command) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET: {
       const uint32_t bitset = command == FUTEX_WAIT ? ~0u : static_cast<uint32_t>(args[5]);
       if (bitset == 0) return done(-EINVAL);
+      if (const int error = bad(addr, false)) return done(error);
       if (!read_guest(addr, &word)) return done(-EFAULT);
       if (word != value) return done(-EAGAIN);
       if (signal_waits(turns_.current())) return done(-EINTR);
@@ -177,13 +203,17 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
       return blocked(SYS_futex, args);
     }
     case FUTEX_WAKE:
-      return done(wake_futex(addr, std::max(count, 1), ~0u));
-    case FUTEX_WAKE_BITSET:
-      if (static_cast<uint32_t>(args[5]) == 0) return done(-EINVAL);
-      return done(wake_futex(addr, std::max(count, 1), static_cast<uint32_t>(args[5])));
+    case FUTEX_WAKE_BITSET: {
+      const uint32_t bitset = command == FUTEX_WAKE ? ~0u : static_cast<uint32_t>(args[5]);
+      if (bitset == 0) return done(-EINVAL);
+      if (const int error = bad(addr, false)) return done(error);
+      return done(wake_futex(addr, std::max(count, 1), bitset));
+    }
     case FUTEX_REQUEUE:
     case FUTEX_CMP_REQUEUE: {
-      if (count < 0 || count2 < 0 || addr2 % 4) return done(-EINVAL);
+      if (count < 0 || count2 < 0) return done(-EINVAL);
+      if (const int error = bad(addr, false)) return done(error);
+      if (const int error = bad(addr2, false)) return done(error);
       if (command == FUTEX_CMP_REQUEUE) {
         if (!read_guest(addr, &word)) return done(-EFAULT);
         if (word != static_cast<uint32_t>(args[5])) return done(-EAGAIN);
@@ -194,8 +224,10 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     }
     case FUTEX_WAKE_OP: {
       const auto code = static_cast<uint32_t>(args[5]);
-      if (addr2 % 4) return done(-EINVAL);
-      if (!read_guest(addr2, &word)) return done(-EFAULT);
+      if (const int error = bad(addr, false)) return done(error);
+      if (const int error = bad(addr2, true)) return done(error);
+      if ((code >> 28 & 7) > FUTEX_OP_XOR) return done(-ENOSYS);
+      if (!process_.writable(addr2, 4) || !read_guest(addr2, &word)) return done(-EFAULT);
       int operand = static_cast<int>(code << 8) >> 20;
       const int compared = static_cast<int>(code << 20) >> 20;
       if (code >> 31) operand = 1 << (operand & 31);
@@ -214,12 +246,11 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
         case FUTEX_OP_ANDN:
           fresh = word & ~static_cast<uint32_t>(operand);
           break;
-        case FUTEX_OP_XOR:
+        default:
           fresh = word ^ static_cast<uint32_t>(operand);
           break;
-        default:
-          return done(-ENOSYS);
       }
+      poke(addr2, fresh);  // even if the comparison is none
       bool second = false;
       switch (code >> 24 & 15) {
         case FUTEX_OP_CMP_EQ:
@@ -243,7 +274,6 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
         default:
           return done(-ENOSYS);
       }
-      if (!poke(addr2, fresh)) return done(-EFAULT);
       int woken = wake_futex(addr, std::max(count, 1), ~0u);
       if (second) woken += wake_futex(addr2, std::max(count2, 1), ~0u);
       return done(woken);
@@ -251,20 +281,27 @@ Recorder::Begun Recorder::do_futex(const uint64_t args[6], int64_t& result) {
     case FUTEX_LOCK_PI:
     case FUTEX_LOCK_PI2:
     case FUTEX_TRYLOCK_PI: {
+      if (const int error = bad(addr, true)) return done(error);
       std::optional<int64_t> now;
       lock_pi(addr, deadline, command == FUTEX_TRYLOCK_PI, now);
       return now ? done(*now) : blocked(SYS_futex, args);
     }
     case FUTEX_UNLOCK_PI:
-      return done(unlock_pi(addr));
+      if (const int64_t error = unlock_pi(addr, true)) return done(error);
+      if (const int error = bad(addr, true)) return done(error);
+      return done(unlock_pi(addr, false));
     case FUTEX_WAIT_REQUEUE_PI:
-      if (addr == addr2 || addr2 % 4) return done(-EINVAL);
+      if (addr == addr2) return done(-EINVAL);
+      if (const int error = bad(addr2, true)) return done(error);
+      if (const int error = bad(addr, false)) return done(error);
       if (!read_guest(addr, &word)) return done(-EFAULT);
       if (word != value || signal_waits(turns_.current())) return done(-EAGAIN);
       turns_.wait_futex(turns_.current(), addr, ~0u, deadline);
       return blocked(SYS_futex, args);
     case FUTEX_CMP_REQUEUE_PI:
-      if (count != 1 || count2 < 0 || addr == addr2 || addr2 % 4) return done(-EINVAL);
+      if (count != 1 || count2 < 0 || addr == addr2) return done(-EINVAL);
+      if (const int error = bad(addr, false)) return done(error);
+      if (const int error = bad(addr2, true)) return done(error);
       if (!read_guest(addr, &word)) return done(-EFAULT);
       if (word != static_cast<uint32_t>(args[5])) return done(-EAGAIN);
       return done(requeue_pi(addr, addr2, count2));

@@ -43,7 +43,8 @@ struct Sink {
   void tag(int arg, PieceKind kind) {
     if (room(1)) *p++ = static_cast<uint8_t>(arg | static_cast<int>(kind) << 3);
   }
-  // One piece with bytes of guest memory; nothing if the memory is not there (after a failed call).
+  // One piece with bytes of guest memory; as much as is there (after a failed call: the kernel writes as far
+  // as it can).
   void piece(int arg, PieceKind kind, uint64_t addr, uint64_t n) {
     uint8_t* start = p;
     tag(arg, kind);
@@ -52,9 +53,14 @@ struct Sink {
     if (!room(n)) return;
     if (bs_guarded_copy(p, reinterpret_cast<const void*>(addr), n)) {
       p += n;
-    } else {
-      p = start;
+      return;
     }
+    constexpr uint64_t kPage = 4096;
+    uint64_t there = 0;
+    uint8_t byte;
+    while (there < n && read_guest(addr + there, &byte)) there += kPage - (addr + there) % kPage;
+    p = start;
+    if (there && there < n) piece(arg, kind, addr, there);
   }
 };
 
@@ -81,7 +87,9 @@ bool vdso_call(uint64_t nr, const uint64_t args[6], long* result) {
   if (nr == kGettimeofday && args[1] == 0 && args[0]) {
     *result = bs_record.vdso_clock_gettime(0, ts);
     ts[1] /= 1000;
-    if (*result == 0 && !bs_guarded_copy(reinterpret_cast<void*>(args[0]), ts, sizeof ts)) *result = -14;
+    if (*result == 0 && !bs_guarded_pair(reinterpret_cast<void*>(args[0]), static_cast<uint64_t>(ts[0]),
+                                         static_cast<uint64_t>(ts[1])))
+      *result = -14;
     return true;
   }
   if (nr == kTime && args[0] == 0) {
@@ -214,7 +222,8 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   at = put_varint(at, zigzag(result));
   for (int i = 0; i < row.argc; i++) at = put_varint(at, args[i]);
   Sink sink{at, log.end - 2};
-  if (buffers && simple_output(row)) {
+  constexpr int64_t kFault = -14;
+  if (buffers && simple_output(row) && result != kFault) {
     // read(2) and its like: one buffer, as long as the result. Worth a way of its own.
     if (result > 0 && args[1]) sink.piece(1, PieceKind::OutAtArg, args[1], static_cast<uint64_t>(result));
   } else if (buffers) {
@@ -448,7 +457,7 @@ bool record_syscall_hot(Context& ctx) {
 }
 
 bool record_host_op_hot(Context& ctx, const isa::Insn& insn) {
-  return !bs_record.segments && record_host_op(ctx, insn);
+  return !bs_record.segments && !bs_record.trapped && record_host_op(ctx, insn);
 }
 
 bool record_host_op(Context& ctx, const isa::Insn& insn) {

@@ -64,6 +64,7 @@ struct HotState {
   bool no_leave;                 // fatal signals, too, must find an instruction boundary (child of vfork)
   bool segments;                 // System V memory is attached that an outsider may attach, too
   bool filtered;                 // some thread has a filter on its calls (seccomp)
+  bool trapped;                  // some instructions raise a signal in this thread (PR_SET_TSC)
   bool chaos;                    // chaos mode: calls that move bytes are not made as asked
   Body* lodger;                  // the thread that has the turn is one: this makes its calls
   volatile bool turn_request;    // something happened that may pass the turn on

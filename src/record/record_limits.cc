@@ -91,7 +91,7 @@ int64_t Recorder::set_limit(uint64_t resource, Limit& kept, uint64_t address) {
 
 int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   const bool any = nr == SYS_prlimit64;
-  const uint64_t resource = any ? args[1] : args[0];
+  const auto resource = static_cast<uint32_t>(any ? args[1] : args[0]);
   const uint64_t fresh = any ? args[2] : nr == SYS_setrlimit ? args[1] : 0;
   const uint64_t old = any ? args[3] : nr == SYS_getrlimit ? args[1] : 0;
   auto logged = [&](int64_t result) {
@@ -116,9 +116,8 @@ int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args
   if (nr != SYS_prlimit64 && (nr == SYS_setrlimit ? fresh : old) == 0) return logged(-EFAULT);
   if (fresh)
     if (int64_t err = set_limit(resource, *kept_limit(process_.limits, resource), fresh)) return logged(err);
-  if (old && !process_.writable(old, sizeof(Limit))) return logged(-EFAULT);
-  if (old) std::memcpy(reinterpret_cast<void*>(old), kept_limit(limits, resource), sizeof(Limit));
-  return logged(0);
+  const bool told = !old || process_.copy_out(old, kept_limit(limits, resource), sizeof(Limit));
+  return logged(told ? 0 : -EFAULT);
 }
 
 void Recorder::fit_stack() {

@@ -64,6 +64,14 @@ int64_t guest_list(uint64_t addr, std::vector<std::string>& list) {
   return 0;
 }
 
+// 0: the file could be executed, as far as its name and rights say.
+int64_t why_not_executable(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return -errno;
+  if (!S_ISREG(st.st_mode)) return -EACCES;
+  return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : -errno;
+}
+
 std::vector<char*> pointers(std::vector<std::string>& list) {
   std::vector<char*> p;
   for (std::string& s : list) p.push_back(s.data());
@@ -379,8 +387,8 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   Succession next;
   next.options = options_;
   next.options.command.clear();
-  if (int64_t err = guest_list(args[shift + 1], next.options.command)) return logged(err);
-  if (int64_t err = guest_list(args[shift + 2], next.env)) return logged(err);
+  int64_t bad_list = guest_list(args[shift + 1], next.options.command);
+  if (!bad_list) bad_list = guest_list(args[shift + 2], next.env);
   if (next.options.command.empty()) next.options.command.emplace_back();
 
   RoomForFds room;
@@ -412,6 +420,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     if (kept_fd >= 0) ::close(kept_fd);
     return logged(err);
   };
+  if (bad_list) {  // the kernel looks for the file first
+    const int64_t no_file = why_not_executable(*path);
+    return fail(no_file ? no_file : bad_list);
+  }
   StartOptions wanted;
   wanted.path = *path;
   wanted.argv = next.options.command;
@@ -443,6 +455,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (int signo = 1; signo <= kSignals; signo++)
       if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
     next.blocked = process_.signals.mask;
+    next.tsc_trapped = process_.current().trapped & Thread::kTrapTsc;
     next.limits = process_.limits;
     next.filters = save_filters(process_.current().filters);
     next.stderr_fd = stderr_;

@@ -159,18 +159,18 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
   // What one lodger or its host does to another is the kernel's business.
   if (task->thread->lodger && task != &turns_.current()) return std::nullopt;
   if (nr != SYS_tkill && static_cast<int>(args[0]) != pid) return std::nullopt;
-  if (signo < 0 || signo > kSignals) return -EINVAL;
-  if (signo == 0) return 0;
   siginfo_t info;
   std::memset(&info, 0, sizeof info);
   if (nr == SYS_rt_tgsigqueueinfo) {
     if (!bs_guarded_copy(&info, reinterpret_cast<const void*>(args[3]), sizeof info)) return -EFAULT;
-    if (info.si_code >= 0 && tid != process_.current().tid) return -EPERM;
+    if ((info.si_code >= 0 || info.si_code == SI_TKILL) && tid != process_.current().tid) return -EPERM;
   } else {
     info.si_code = SI_TKILL;
     info.si_pid = getpid();
     info.si_uid = getuid();
   }
+  if (signo < 0 || signo > kSignals) return -EINVAL;
+  if (signo == 0) return 0;
   info.si_signo = signo;
   if (nothing_can_be_queued() && info.si_code < 0) {
     if (signo >= kFirstRealTime) return -EAGAIN;

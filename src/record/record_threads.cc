@@ -57,8 +57,9 @@ int Recorder::make_timer(int clock, uint64_t value, int id) {
   // The ids of the guest's own timers must not tell of ours: those get the last numbers there are, from
   // kernels that give out the number that is asked for. From others they get the next, and the guest's are
   // too large.
-  constexpr int kRestoreIds = 77;  // PR_TIMER_CREATE_RESTORE_IDS
-  const bool chosen = prctl(kRestoreIds, 1, 0, 0, 0) == 0;
+  constexpr int kRestoreIds = 77, kOff = 0, kOn = 1, kGet = 2;  // PR_TIMER_CREATE_RESTORE_IDS
+  const int before = prctl(kRestoreIds, kGet, 0, 0, 0);
+  const bool chosen = before >= 0;
   // Its signal counts from now on, and with all of this user's: the program's limit is not meant for it.
   rlimit limit{};
   getrlimit(RLIMIT_SIGPENDING, &limit);
@@ -66,10 +67,28 @@ int Recorder::make_timer(int clock, uint64_t value, int id) {
     const rlimit more{most, std::max(most, limit.rlim_max)};
     if (setrlimit(RLIMIT_SIGPENDING, &more) == 0) break;
   }
+  int next = 0;
+  sigevent none{};
+  none.sigev_notify = SIGEV_NONE;
+  if (chosen) {
+    prctl(kRestoreIds, kOff, 0, 0, 0);
+    if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &none, &next) == 0) syscall(SYS_timer_delete, next);
+    prctl(kRestoreIds, kOn, 0, 0, 0);
+  }
   const long made = syscall(SYS_timer_create, clock, &event, &id);
   const int err = errno;
+  if (chosen) {
+    // The kernel goes on from the number that was asked for last, and passes over those that are in use: so
+    // it comes to the guest's next one from the last before it that is free.
+    for (int last = next - 1; last >= 0; last--) {
+      int got = last;
+      if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &none, &got) != 0) continue;
+      syscall(SYS_timer_delete, got);
+      break;
+    }
+    prctl(kRestoreIds, before, 0, 0, 0);
+  }
   setrlimit(RLIMIT_SIGPENDING, &limit);
-  if (chosen) prctl(kRestoreIds, 0, 0, 0, 0);
   if (made != 0) throw Error("cannot make a timer: " + errno_text(err));
   return id;
 }
@@ -204,6 +223,7 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
              next.thread->name);
     process_.turn_to(*next.thread);
     use_lodger(from, next);
+    bs_record.trapped = next.thread->trapped != 0;
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
       Thread& ended = *from.thread;
@@ -264,27 +284,22 @@ void Recorder::finish_call(Task& task) {
     uint64_t set = 0;
     read_guest(args[0], &set);
     if (auto found = task.take_signal(set)) {
-      result = found->si_signo;
+      result = args[1] && !process_.copy_out(args[1], &*found, 128) ? -EFAULT : found->si_signo;
       task.scratched = false;
-      if (args[1] && process_.writable(args[1], 128))
-        std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
     }
   }
   // Here a signal is a wake-up without a reason, which is one of the answers that this call has.
   if (nr == SYS_futex && (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI && result == -EINTR)
     result = -EAGAIN;
   if (bs_record.sharing) own_arguments(row, nr, args);
+  const bool was_scratched = task.scratched;
   if (task.scratched) {
     task.scratch.give_back(row, nr, result, task.counts, process_);
     task.scratch.clear();
     task.scratched = false;
   }
-  if ((nr == SYS_nanosleep || nr == SYS_clock_nanosleep) && result == -EINTR) {
-    const uint64_t rem = nr == SYS_nanosleep ? args[1] : (args[1] & TIMER_ABSTIME) ? 0 : args[3];
-    const int64_t left = std::max<int64_t>(0, task.timeout[0] - monotonic_ns());
-    const Timespec ts{left / kSecond, left % kSecond};
-    if (rem && process_.writable(rem, sizeof ts)) std::memcpy(reinterpret_cast<void*>(rem), &ts, sizeof ts);
-  }
+  if ((nr == SYS_nanosleep || nr == SYS_clock_nanosleep) && result == -EINTR && !was_scratched)
+    result = interrupted_sleep(nr, args, task.timeout[0]);
   const uint64_t flags = nr == SYS_sendto || nr == SYS_sendmmsg ? args[3] : nr == SYS_sendmsg ? args[2] : 0;
   if (result == -EPIPE && (row.traits & (kOutput | kMovesBytes)) && !(flags & MSG_NOSIGNAL)) {
     // It went to the body, which blocks it.
@@ -409,12 +424,12 @@ void Recorder::do_exit_thread(int status) {
 std::optional<int64_t> Recorder::do_thread_name(const uint64_t args[6]) {
   Thread& me = process_.current();
   if (me.name == 1) return std::nullopt;
-  char name[16] = {};
+  char name[17] = {};  // 15, a newline, the end
   const int fd = ::open(fmt::format("/proc/self/task/{}/comm", me.tid).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   int64_t result = 0;
   if (args[0] == PR_SET_NAME) {
-    int64_t n = text_length(args[1], sizeof name - 1);
+    int64_t n = text_length(args[1], 15);
     if (n < 0 || !bs_guarded_copy(name, reinterpret_cast<const void*>(args[1]), static_cast<uint64_t>(n))) {
       result = -EFAULT;
     } else if (::write(fd, name, static_cast<size_t>(std::max<int64_t>(n, 1))) < 0) {
@@ -423,11 +438,7 @@ std::optional<int64_t> Recorder::do_thread_name(const uint64_t args[6]) {
   } else {
     ssize_t n = ::read(fd, name, sizeof name - 1);
     name[std::max<ssize_t>(n, 1) - 1] = 0;  // the newline
-    if (!process_.writable(args[1], sizeof name)) {
-      result = -EFAULT;
-    } else {
-      std::memcpy(reinterpret_cast<void*>(args[1]), name, sizeof name);
-    }
+    if (!process_.copy_out(args[1], name, 16)) result = -EFAULT;
   }
   ::close(fd);
   return result;
@@ -470,9 +481,11 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
     case SYS_rt_sigpending: {
       int64_t r = execute(row, nr, args);
       uint64_t set;
-      if (r == 0 && args[1] == 8 && read_guest(args[0], &set) && process_.writable(args[0], 8)) {
+      if (r == 0 && args[1]) {  // as long as asked for, 8 bytes at most
+        set = 0;
+        bs_guarded_copy(&set, reinterpret_cast<const void*>(args[0]), args[1]);
         for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
-        std::memcpy(reinterpret_cast<void*>(args[0]), &set, 8);
+        process_.copy_out(args[0], &set, args[1]);
       }
       return done(r);
     }
@@ -489,13 +502,11 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       if (auto r = do_thread_name(args)) return done(*r);
       return Begun::NotMine;
     case SYS_clock_gettime: {
-      if (args[0] != CLOCK_THREAD_CPUTIME_ID) return Begun::NotMine;
+      if (static_cast<int>(args[0]) != CLOCK_THREAD_CPUTIME_ID) return Begun::NotMine;
       const int64_t with_turn = turns_.current().cpu_ns + monotonic_ns() - turns_.turn_started();
       const int64_t ns = std::min(with_turn, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
       const Timespec ts{ns / kSecond, ns % kSecond};
-      if (!process_.writable(args[1], sizeof ts)) return done(-EFAULT);
-      std::memcpy(reinterpret_cast<void*>(args[1]), &ts, sizeof ts);
-      return done(0);
+      return done(process_.copy_out(args[1], &ts, sizeof ts) ? 0 : -EFAULT);
     }
     case SYS_sched_setaffinity:
     case SYS_sched_getaffinity:

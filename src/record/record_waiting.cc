@@ -62,6 +62,43 @@ void drop_waiting_mask(uint64_t nr, uint64_t args[6]) {
   }
 }
 
+// Does the kernel refuse it before it would wait, because of the time or the mask to wait with? (A question
+// with the time 0 and without the mask would not tell.)
+bool is_refused(uint64_t nr, const uint64_t args[6]) {
+  uint64_t time = 0, mask = 0, size = 8;
+  switch (nr) {
+    case SYS_select:
+      time = args[4];
+      break;
+    case SYS_pselect6: {
+      uint64_t pair[2] = {0, 8};
+      time = args[4];
+      if (args[5] && !read_guest(args[5], &pair)) return true;
+      mask = pair[0], size = pair[1];
+      break;
+    }
+    case SYS_ppoll:
+      time = args[2], mask = args[3], size = args[4];
+      break;
+    case SYS_epoll_pwait:
+      mask = args[4], size = args[5];
+      break;
+    case SYS_epoll_pwait2:
+      time = args[3], mask = args[4], size = args[5];
+      break;
+    default:
+      return false;
+  }
+  uint64_t set;
+  if (mask && (size != sizeof set || !read_guest(mask, &set))) return true;
+  if (!time) return false;
+  Timespec ts;
+  if (!read_guest(time, &ts)) return true;
+  if (nr == SYS_select)  // microseconds, which may be more than a second
+    ts = {ts.seconds + ts.nanoseconds / 1'000'000, ts.nanoseconds % 1'000'000 * 1000};
+  return !ts.valid();
+}
+
 }  // namespace
 
 Recorder::Begun Recorder::do_sleep(uint64_t nr, const uint64_t args[6], int64_t& result) {
@@ -73,17 +110,24 @@ Recorder::Begun Recorder::do_sleep(uint64_t nr, const uint64_t args[6], int64_t&
     log_call(syscall_row(nr), nr, args, result = r);
     return Begun::Done;
   };
-  if (!read_guest(request, &ts)) return done(-EFAULT);
-  if (!ts.valid()) return done(-EINVAL);
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME && clock != CLOCK_TAI)
     return wait_in_kernel(syscall_row(nr), nr, args, result);
+  if (!read_guest(request, &ts)) return done(-EFAULT);
+  if (!ts.valid()) return done(-EINVAL);
   Task& task = turns_.current();
-  if (signal_waits(task)) return done(-EINTR);
   const int64_t deadline = deadline_of(ts, clock, absolute);
+  if (signal_waits(task)) return done(interrupted_sleep(nr, args, deadline));
   task.timeout[0] = deadline;
   std::fill(task.counts, task.counts + 6, 0);
   turns_.wait(task, Task::Wait::Sleep, deadline, 0);
   return blocked(nr, args);
+}
+
+int64_t Recorder::interrupted_sleep(uint64_t nr, const uint64_t args[6], int64_t deadline) {
+  const uint64_t rem = nr == SYS_nanosleep ? args[1] : (args[1] & TIMER_ABSTIME) ? 0 : args[3];
+  const int64_t left = std::max<int64_t>(0, deadline - monotonic_ns());
+  const Timespec ts{left / kSecond, left % kSecond};
+  return rem && !process_.copy_out(rem, &ts, sizeof ts) ? -EFAULT : -EINTR;
 }
 
 Recorder::Begun Recorder::do_pause(uint64_t nr, const uint64_t args[6], int64_t& result) {
@@ -111,17 +155,16 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
   const Syscall& row = syscall_row(kNr);
   Task& task = turns_.current();
   uint64_t set;
-  if (args[3] != 8 || !read_guest(args[0], &set)) return Begun::NotMine;
+  Timespec limit{1, 0};
+  if (args[3] != 8 || !read_guest(args[0], &set) ||
+      (args[2] && (!read_guest(args[2], &limit) || !limit.valid())))
+    return Begun::NotMine;  // the kernel says so at once
   if (auto found = task.take_signal(set)) {
-    if (args[1] && process_.writable(args[1], 128))
-      std::memcpy(reinterpret_cast<void*>(args[1]), &*found, 128);
-    result = found->si_signo;
+    result = args[1] && !process_.copy_out(args[1], &*found, 128) ? -EFAULT : found->si_signo;
     log_call(row, kNr, args, result);
     return Begun::Done;
   }
   if (!task.scratch.make(row, kNr, args, process_)) return Begun::NotMine;
-  Timespec limit{1, 0};
-  if (args[2]) read_guest(args[2], &limit);
   const Timespec zero{0, 0};
   uint64_t probe[6];
   std::copy(task.scratch.args(), task.scratch.args() + 6, probe);
@@ -169,7 +212,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
 Recorder::Begun Recorder::probed_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
                                       int64_t& result) {
   Task& task = turns_.current();
-  if (!task.scratch.make(row, nr, args, process_)) return Begun::NotMine;
+  if (is_refused(nr, args) || !task.scratch.make(row, nr, args, process_)) return Begun::NotMine;
   static const uint64_t zero[2] = {0, 0};
   static thread_local uint64_t zero_copy[2];
   std::copy(zero, zero + 2, zero_copy);

@@ -466,7 +466,10 @@ void Recorder::take_memory_checksum() {
 }
 
 void Recorder::on_host_op(const isa::Insn& insn) {
-  if (engine::host_op_of(insn) != engine::HostOp::None) {  // the hot half found no room, or leaves it to us
+  const engine::HostOp op = engine::host_op_of(insn);
+  if (is_trapped(op)) {
+    on_guest_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
+  } else if (op != engine::HostOp::None) {  // the hot half found no room, or leaves it to us
     log_.reserve(4096);
     record_host_op(context(), insn);
   } else {
@@ -587,6 +590,7 @@ void Recorder::inherit_signals() {
     for (int signo = 1; signo <= kSignals; signo++)
       if (before_->ignored >> (signo - 1) & 1) process_.actions[signo].handler = 1;
     process_.signals.mask = before_->blocked;
+    if (before_->tsc_trapped) trap(Thread::kTrapTsc, true);
     return;
   }
   for (int signo = 1; signo <= kSignals; signo++) {

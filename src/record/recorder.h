@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "engine/host_ops.h"
 #include "guest/image.h"
 #include "guest/process.h"
 #include "guest/syscall_table.h"
@@ -115,7 +116,8 @@ class Recorder final : public guest::Placer {
   std::optional<int64_t> do_timer_create(const uint64_t args[6]);
   std::optional<int64_t> do_thread_name(const uint64_t args[6]);
   void lock_pi(uint64_t addr, int64_t deadline, bool try_only, std::optional<int64_t>& result);
-  int64_t unlock_pi(uint64_t addr);
+  int64_t unlock_pi(uint64_t addr, bool look_only);
+  int futex_error(uint64_t addr, uint64_t op, bool written);  // 0: none
   int64_t requeue_pi(uint64_t addr, uint64_t lock, int most);
   void leave_robust_list(guest::Thread& thread);
   void release_lock(uint64_t addr, int tid, bool pi, bool pending);
@@ -324,6 +326,14 @@ class Recorder final : public guest::Placer {
   int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
   int64_t do_mmap(const uint64_t args[6]);
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_arch_prctl(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_set_mm(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_get_auxv(const uint64_t args[6]);
+  int64_t do_get_robust_list(const uint64_t args[6]);
+  void trap(uint8_t what, bool on);  // Thread::trapped, of the current one
+  bool is_trapped(engine::HostOp op);
+  // The result of a sleep that a signal has ended, whose remaining time is told.
+  int64_t interrupted_sleep(uint64_t nr, const uint64_t args[6], int64_t deadline);
   int64_t do_suspend(uint64_t nr, const uint64_t args[6]);
   // After a call that may have changed a file which is mapped shared: logs what the mappings show now.
   struct ChangedFile {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "guest/process.h"
@@ -11,8 +12,9 @@ namespace backstep::recorder {
 
 class Scratch {
  public:
-  // Copies what the call reads and makes room for what it writes. False: a pointer is bad or its meaning not
-  // known; the call is then made as it is.
+  // Copies what the call reads and makes room for what it writes. Where the guest's memory ends or has no
+  // rights, so do the copies: the kernel answers bad pointers as it would answer the guest's. False: the
+  // meaning of a pointer is not known; the call is then made as it is.
   bool make(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], guest::Process& process);
   // The arguments, with pointers to the copies.
   uint64_t* args() { return args_; }
@@ -22,17 +24,29 @@ class Scratch {
   void clear();
 
  private:
-  struct Part {
-    uint64_t guest, size;
-    std::unique_ptr<unsigned char[]> bytes;
-    uint64_t copy() const { return reinterpret_cast<uint64_t>(bytes.get()); }
+  struct Unmap {
+    size_t size;
+    void operator()(unsigned char* at) const;
   };
+  struct Part {
+    uint64_t guest, size;                         // what there is of it
+    std::unique_ptr<unsigned char[]> bytes;       // the copy, or …
+    std::unique_ptr<unsigned char, Unmap> pages;  // … whole pages with the rights that the guest's have
+    uint64_t at;                                  // where the copy begins
+    bool covers(uint64_t addr, uint64_t n) const {
+      return addr >= at && addr - at <= size && n <= size - (addr - at);
+    }
+  };
+  // kOut: what is given back is what the kernel wrote, unless it met a bad pointer.
   enum Use { kIn, kOut, kInOut };
   uint64_t add(uint64_t guest, uint64_t size, Use use, guest::Process& process);  // 0: not possible
+  uint64_t mirror(uint64_t guest, uint64_t size, Use use, const guest::Process& process);
   uint64_t add_iovecs(uint64_t iov, uint64_t count, Use use, guest::Process& process);
   bool fix_message(uint64_t copy, Use use, guest::Process& process);
+  bool covered(uint64_t copy, uint64_t n) const;
 
   std::vector<Part> parts_;
+  std::vector<std::pair<unsigned char*, size_t>> constant_;  // copies of pages that are read-only
   uint64_t args_[6] = {};
 };
 

@@ -49,6 +49,7 @@ void walk(Succession& s, Text text, Number number, List list) {
   list(s.env);
   number(s.ignored);
   number(s.blocked);
+  number(s.tsc_trapped);
   for (guest::Limit* limit : {&s.limits.space, &s.limits.data, &s.limits.stack}) {
     number(limit->soft);
     number(limit->hard);

@@ -668,7 +668,7 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       if (hot::is_error(logged)) return logged;
       return process_.sys_mremap(args, static_cast<uint64_t>(logged));
     case SYS_arch_prctl:
-      return process_.sys_arch_prctl(args[0], args[1]);
+      return Process::is_base_prctl(args[0]) ? process_.sys_arch_prctl(args[0], args[1]) : logged;
     case SYS_rt_sigaction:
       return process_.sys_rt_sigaction(args);
     case SYS_rt_sigprocmask:
@@ -801,6 +801,12 @@ void Replayer::on_host_op(const isa::Insn& insn) {
   Context& ctx = context();
   engine::HostOp op = engine::host_op_of(insn);
   if (op != engine::HostOp::None) {
+    // The program had it raise a signal (PR_SET_TSC): as for any fault, the log has that.
+    EventHeader header;
+    if (peek(header) && !(header.flags & recording::kAsynchronous) &&
+        (header.kind == static_cast<uint8_t>(EventKind::Signal) ||
+         header.kind == static_cast<uint8_t>(EventKind::End)))
+      return on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
     Event e;
     if (!take(e)) return end_incomplete();
     std::string now = fmt::format("instruction with outside result ({}) at {}", static_cast<int>(op),
