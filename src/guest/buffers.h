@@ -159,6 +159,15 @@ void for_each_output(const Syscall& row, uint64_t nr, const uint64_t args[6], in
         if (set.base) f(i, set.base, set.length);
         break;
       }
+      case Arg::Counters: {
+        const uint64_t pointer_at = (addr + spec.names + 4 + 7) & ~7ull;
+        uint32_t count;
+        uint64_t to;
+        constexpr uint64_t kMost = 1 << 20, kSize = 16;
+        if (read_guest(addr + spec.names, &count) && read_guest(pointer_at, &to) && to && count <= kMost)
+          f(i, to, count * kSize);
+        break;
+      }
       case Arg::IfConf: {
         Iovec conf;  // {i32 length, pointer}
         if (!read_guest(addr, &conf)) break;

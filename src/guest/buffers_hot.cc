@@ -48,6 +48,7 @@ bool input_sum(const Syscall& row, const ArgSpec& spec, const uint64_t args[6], 
     total += n;
   };
   switch (spec.kind) {
+    case Arg::Counters:
     case Arg::In:
     case Arg::InStruct: {
       uint64_t n = buffer_bytes(spec, args, 0);

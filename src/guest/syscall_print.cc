@@ -172,6 +172,7 @@ std::string print_argument(const SyscallView& call, const ArgSpec& spec, int ind
       return print_text(call, index, std::max<size_t>(limit, 4096));
     case Arg::Str:
       return print_text(call, index, limit);
+    case Arg::Counters:
     case Arg::In:
     case Arg::InStruct:
     case Arg::Out:

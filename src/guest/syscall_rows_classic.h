@@ -100,8 +100,7 @@ inline constexpr Row kClassicRows[] = {
            out("sv", 8, Shape::IntPair)},
           kOutOnError),
     plain(SYS_setsockopt, "setsockopt",
-          {fd("fd"), one("level", Names::SocketLevel), varies("optname"), in("optval", by_arg(4)),
-           num("optlen")}),
+          {fd("fd"), one("level", Names::SocketLevel), varies("optname"), varies("optval"), num("optlen")}),
     // ERANGE comes with the length that would do
     plain(
         SYS_getsockopt, "getsockopt",

@@ -242,7 +242,23 @@ ArgSpec sockopt_name(uint64_t level) {
   }
 }
 
+// Rules of netfilter that are replaced: the counters of the old ones are told.
+ArgSpec sockopt_given(uint64_t level, uint64_t name) {
+  constexpr uint16_t kOptlen = 4, kLowHalf = 32;
+  auto replace = [](uint8_t count_at) {
+    return ArgSpec{"optval", Arg::Counters, Len::ByArg, kOptlen, kLowHalf, count_at};
+  };
+  const auto l = static_cast<uint32_t>(level), n = static_cast<uint32_t>(name);
+  if ((l == 0 || l == 41) && n == 64) return replace(84);  // IPT_SO_SET_REPLACE, IP6T_SO_SET_REPLACE
+  if (l == 0 && n == 96) return replace(68);               // ARPT_SO_SET_REPLACE
+  if (l == 0 && n == 128) return replace(96);              // EBT_SO_SET_ENTRIES
+  return ArgSpec{"optval", Arg::In, Len::ByArg, kOptlen, kLowHalf};
+}
+
 ArgSpec sockopt_value(uint64_t level, uint64_t name) {
+  const auto l = static_cast<uint32_t>(level), n = static_cast<uint32_t>(name);
+  if (l == 0 && (n == 129 || n == 131)) return unknown_arg("optval");  // EBT_SO_GET_(INIT_)ENTRIES: pointers
+  if (l == 6 && n == 35) return unknown_arg("optval");                 // TCP_ZEROCOPY_RECEIVE: likewise
   // SO_GET_FILTER counts in filter instructions, not in bytes
   bool filter = (level & 0xffffffff) == 1 && (name & 0xffffffff) == 26;
   return out("optval", socklen_at(4, filter ? 8 : 1));
@@ -360,7 +376,7 @@ ArgSpec arg_spec(uint64_t nr, const uint64_t args[6], int index) {
       auto domain = static_cast<uint32_t>(args[0]);
       return domain == 2 || domain == 10 ? one("protocol", Names::IpProtocol) : num("protocol");
     }
-    case SYS_setsockopt: return sockopt_name(args[1]);
+    case SYS_setsockopt: return index == 2 ? sockopt_name(args[1]) : sockopt_given(args[1], args[2]);
     case SYS_getsockopt: return index == 2 ? sockopt_name(args[1]) : sockopt_value(args[1], args[2]);
     case SYS_shmctl: return shmctl_arg(args[1] & 0xffffffff);
     case SYS_msgctl: return msgctl_arg(args[1] & 0xffffffff);

@@ -28,15 +28,18 @@ enum class Arg : uint8_t {
   Size,     // byte count, 64-bit
   Fd,       // file descriptor (AT_FDCWD printed as such)
   Pid,
-  Signal,     // signal number
-  Mode,       // octal
-  Flags,      // bit set; `names` says which table decodes it
-  Enum,       // one of; `names` says which table decodes it
-  Path,       // in: NUL-terminated string, logged as text
-  Str,        // in: other NUL-terminated string (xattr names, module names), logged as text
-  In,         // in: buffer of `size`, logged as a checksum (guest memory holds it at replay)
-  InStruct,   // in: like In, fixed size
-  Out,        // out: buffer; bytes written by `size`
+  Signal,    // signal number
+  Mode,      // octal
+  Flags,     // bit set; `names` says which table decodes it
+  Enum,      // one of; `names` says which table decodes it
+  Path,      // in: NUL-terminated string, logged as text
+  Str,       // in: other NUL-terminated string (xattr names, module names), logged as text
+  Counters,  // in: like In; through the pointer that follows a count (u32 at offset `names`) in it the kernel
+             // writes 16 bytes
+             //   for each (netfilter's rules that are replaced)
+  In,        // in: buffer of `size`, logged as a checksum (guest memory holds it at replay)
+  InStruct,  // in: like In, fixed size
+  Out,       // out: buffer; bytes written by `size`
   OutStruct,  // out: fixed-size struct
   InOut,      // both: logged as Out; not written if null
   IovIn,      // const iovec[count]: gathers (writev); checksum

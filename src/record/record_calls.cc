@@ -90,7 +90,7 @@ int64_t Recorder::execute(const Syscall& row, uint64_t nr, const uint64_t args[6
 // Nothing is known about this call: it is made, and what it changed in the memory that its arguments point to
 // is found by comparing.
 int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
-  constexpr uint64_t kWindow = 4096;
+  constexpr uint64_t kWindow = 4096, kBehindPointer = 65536, kScanned = 256;
   struct Shadow {
     uint64_t addr;
     std::vector<unsigned char> before;
@@ -109,9 +109,9 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
   for (int i = 0; i < 6; i++) {
     if (!watch(args[i], kWindow)) continue;
     // Structures with a pointer to the real thing (struct ifreq and the like).
-    for (uint64_t at = args[i]; at < args[i] + 64; at += 8) {
+    for (uint64_t at = args[i]; at < args[i] + kScanned; at += 8) {
       uint64_t pointer;
-      if (read_guest(at, &pointer) && pointer >= 65536) watch(pointer, 1024);
+      if (read_guest(at, &pointer) && pointer >= 65536) watch(pointer, kBehindPointer);
     }
   }
   const Syscall& row = syscall_row(nr);
@@ -121,7 +121,9 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
         fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by "
                     "comparing memory",
                     nr, row.name ? row.name : "no name"));
-  if (!log_.reserve(256 + shadows.size() * (kWindow + 32))) return result;  // one piece each
+  uint64_t most = 256;
+  for (const Shadow& s : shadows) most += s.before.size() + 32;  // one piece each
+  if (!log_.reserve(most)) return result;
   recording::Appender& log = log_.appender();
   Context& ctx = context();
   uint8_t* at = log.begin(EventKind::Syscall, recording::kInexact, recording::logged_number(nr));
@@ -177,14 +179,20 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       return logged(result);
     case SYS_arch_prctl:
       return do_arch_prctl(row, args);
-    case SYS_rt_sigaction:
+    case SYS_rt_sigaction: {
       result = process_.sys_rt_sigaction(args);
-      if ((result == 0 || result == -EFAULT) && args[1] &&
-          args[0] - 1 < kSignals) {  // the old one may have no place
-        if (!lodger_action(static_cast<int>(args[0]))) set_real_action(static_cast<int>(args[0]));
+      const auto signo = static_cast<int>(args[0]);
+      // Also if there was no place for the old one.
+      if ((result == 0 || result == -EFAULT) && args[1] && signo > 0 && signo <= kSignals &&
+          signo != SIGKILL && signo != SIGSTOP) {
+        if (!lodger_action(signo)) {
+          set_real_action(signo);
+          if (fate_of(process_.actions[signo], signo) == Fate::Ignore) forget_signal(signo);
+        }
         tell_signals();
       }
       return logged(result);
+    }
     case SYS_rt_sigprocmask:
       result = process_.sys_rt_sigprocmask(args);
       log_call(row, nr, args, result, false);

@@ -363,6 +363,25 @@ bool concerns_threads(const Syscall& row, uint64_t nr, const Context& ctx) {
 
 }  // namespace
 
+namespace {
+
+// Does this ioctl, of which only its number tells how much it reads, find pointers there? Drivers may write
+// through them.
+bool embeds_pointers(uint64_t request, uint64_t argument) {
+  const ArgSpec spec = ioctl_arg(request);
+  if (ioctl_name(request) || (spec.kind != Arg::InStruct && spec.kind != Arg::InOut)) return false;
+  constexpr uint64_t kLowest = 0x10000, kHighest = 1ull << 47, kScanned = 256;
+  for (uint64_t at = 0; at + 8 <= spec.n && at < kScanned; at += 8) {
+    uint64_t word;
+    uint8_t byte;
+    if (read_guest(argument + at, &word) && word >= kLowest && word < kHighest && read_guest(word, &byte))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool has_unknown_argument(const Syscall& row, const Context& ctx) {
   bool possible = false;
   for (int i = 0; i < row.argc; i++)
@@ -371,7 +390,8 @@ bool has_unknown_argument(const Syscall& row, const Context& ctx) {
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   for (int i = 0; i < row.argc; i++)
     if (arg_spec(ctx.gpr[RAX], args, i).kind == Arg::Unknown && args[i]) return true;
-  return false;
+  constexpr uint64_t kIoctl = 16;
+  return ctx.gpr[RAX] == kIoctl && args[2] && embeds_pointers(args[1], args[2]);
 }
 
 namespace {

@@ -66,6 +66,19 @@ void Recorder::send_to(Task& task, const siginfo_t& info) {
   if (&task != &turns_.current() || task.thread->in_call) turns_.interrupt(task);
 }
 
+void Recorder::forget_signal(int signo) {
+  HotState& s = bs_record;
+  auto is_it = [&](const siginfo_t& i) { return i.si_signo == signo; };
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  s.pending_count =
+      static_cast<unsigned>(std::remove_if(s.pending, s.pending + s.pending_count, is_it) - s.pending);
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+  for (auto& [name, task] : turns_.tasks())
+    if (!task->thread || !task->thread->lodger) std::erase_if(task->signals, is_it);
+}
+
 // Signals to the process go to a thread that does not block them: the first one if it can be, as in the
 // kernel.
 void Recorder::route_signals() {

@@ -143,6 +143,7 @@ class Recorder final : public guest::Placer {
   bool signal_waits(Task& task);
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
+  void forget_signal(int signo);  // that is ignored now: those that are pending go
   int64_t do_send_signal(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
 

@@ -49,6 +49,7 @@ struct Call {
   int flags;
 };
 
+static int alone;  // there are no other threads
 static char *buffer, *nowhere, *closed, *constant;
 static int pipe_read, pipe_write, epoll, event, unix_a, unix_b, timer_fd, listener, queue, semaphores;
 
@@ -181,6 +182,7 @@ static void run_table(void) {
 #include "sys_errors_scenes.h"
 
 static void everything(const char* where) {
+  alone = !strcmp(where, "alone") || !strcmp(where, "child");
   printf("--- %s\n", where);
   run_table();
   run_scenes();
@@ -213,7 +215,7 @@ int main(int argc, char** argv) {
   prepare_world();
   const int threads = argc < 2 || strcmp(argv[1], "alone");
   everything("alone");
-  if (!threads) return 0;
+  if (!threads) return clean_world(), 0;
   pthread_t sleeping, other;
   CHECK(pipe(stop_pipe) == 0);
   CHECK(pthread_create(&sleeping, 0, sleeper, 0) == 0);

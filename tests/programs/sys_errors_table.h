@@ -406,12 +406,12 @@
 {"times", SYS_times, {P(0)}, {}, kNoContents | kAnyResult},
 
 // Children, limits, who we are.
-{"wait4", SYS_wait4, {-1, P(0), 0, P(64)}, {}, kVolatile},
+{"wait4", SYS_wait4, {MY_PID, P(0), 0, P(64)}, {}, kVolatile},
 {"wait4 options", SYS_wait4, {-1, P(0), 0x100, P(64)}},
 {"wait4 min", SYS_wait4, {0x80000000, P(0), WNOHANG, P(64)}},
 {"wait4 nobody", SYS_wait4, {0x3ffffff1, P(0), 0, P(64)}},
-{"waitid", SYS_waitid, {P_ALL, 0, P(0), WEXITED, P(128)}, {}, kVolatile},
-{"waitid nohang", SYS_waitid, {P_ALL, 0, P(0), WEXITED | WNOHANG, P(128)}, {}, kVolatile},
+{"waitid", SYS_waitid, {P_PID, MY_PID, P(0), WEXITED, P(128)}, {}, kVolatile},
+{"waitid nohang", SYS_waitid, {P_PID, MY_PID, P(0), WEXITED | WNOHANG, P(128)}, {}, kVolatile},
 {"waitid options", SYS_waitid, {P_ALL, 0, P(0), 0, P(128)}},
 {"waitid options 2", SYS_waitid, {P_ALL, 0, P(0), WEXITED | 0x100, P(128)}},
 {"waitid type", SYS_waitid, {9, 0, P(0), WEXITED, P(128)}},
