@@ -336,22 +336,22 @@ bs_guarded_load_end:
 	ret
 	.size bs_guarded_load, . - bs_guarded_load
 
-# long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt): a system call that a signal handler can
+# long bs_call(long nr, const uint64_t arguments[6], const uint32_t* interrupt): a system call that a signal handler can
 # call off, without the usual gap between looking and sleeping: a handler that interrupts in [bs_call_window,
-# bs_call_end) moves us to bs_call_interrupted.
+# bs_call_end) moves us to bs_call_interrupted. The result is kNotMade then: the kernel has not seen the call.
 	.globl bs_call
 	.type bs_call, @function
 bs_call:
 	pushq %rbx
-	movq %rsi, %rbx
+	movq %rdx, %rbx
 	movq %rdi, %rax
-	movq 8(%rax), %rdi
-	movq 16(%rax), %rsi
-	movq 24(%rax), %rdx
-	movq 32(%rax), %r10
-	movq 40(%rax), %r8
-	movq 48(%rax), %r9
-	movq (%rax), %rax
+	movq %rsi, %r11
+	movq (%r11), %rdi
+	movq 8(%r11), %rsi
+	movq 16(%r11), %rdx
+	movq 24(%r11), %r10
+	movq 32(%r11), %r8
+	movq 40(%r11), %r9
 	.globl bs_call_window
 bs_call_window:
 	cmpl $0, (%rbx)
@@ -363,7 +363,7 @@ bs_call_end:
 	ret
 	.globl bs_call_interrupted
 bs_call_interrupted:
-	movq $-4, %rax
+	movq $-513, %rax
 	popq %rbx
 	ret
 	.size bs_call, . - bs_call

@@ -43,9 +43,9 @@ void bs_guarded_load_end();
 void bs_guarded_insn();
 void bs_guarded_fail();
 
-// A system call that a signal handler can call off (-EINTR) by moving rip from the window to
-// bs_call_interrupted.
-long bs_call(const long nr_and_arguments[7], const uint32_t* interrupt);
+// A system call that a signal handler can call off (kNotMade) by moving rip from the window to
+// bs_call_interrupted, and that is not made at all once `interrupt` is set.
+long bs_call(long nr, const uint64_t arguments[6], const uint32_t* interrupt);
 void bs_call_window();
 void bs_call_end();
 void bs_call_interrupted();

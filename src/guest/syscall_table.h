@@ -175,6 +175,11 @@ struct Syscall {
   ArgSpec args[6] = {};
 };
 
+// Result of a call that the kernel has not seen, because something had to be done before the thread could go
+// to sleep in it (a signal to be delivered, a turn to be passed): it is made again, from its instruction on.
+// The kernel's own ERESTARTNOINTR, which programs never get to see either.
+inline constexpr int64_t kNotMade = -513;
+
 inline constexpr int kSyscallCount = 480;  // numbers below this have a row
 
 // Row of a call; numbers out of range give the 'unknown' row. Constant data.

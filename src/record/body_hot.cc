@@ -46,7 +46,7 @@ void work(Body& body) {
       hot::syscall6(kFutex, address(&body.command), kWaitPrivate, Body::Nothing, 0, 0, 0);
     if (command == Body::Leave) break;
     __atomic_store_n(&body.command, Body::Nothing, __ATOMIC_RELAXED);
-    body.result = bs_call(body.call, &body.interrupt);
+    body.result = bs_call(body.call[0], reinterpret_cast<const uint64_t*>(body.call + 1), &body.interrupt);
     __atomic_store_n(&body.busy, 0, __ATOMIC_SEQ_CST);
     wake_runner();
   }

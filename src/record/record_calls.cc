@@ -42,6 +42,7 @@ uint64_t page_up(uint64_t n) {
 void Recorder::log_call(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                         bool buffers) {
   uint8_t flags = row.traits & kOutput ? kind_of(args[0]) & 3 : 0;
+  if (result == kNotMade) buffers = false;
   while (log_.active() && !log_syscall(row, nr, args, result, flags, buffers))
     if (!log_.reserve(bs_record.needed)) break;
 }
@@ -115,8 +116,8 @@ int64_t Recorder::unknown_call(uint64_t nr, const uint64_t args[6]) {
     }
   }
   const Syscall& row = syscall_row(nr);
-  long result = hot::syscall(nr, args);
-  if (result != -ENOSYS)
+  long result = wait_for(nr, args);
+  if (result != -ENOSYS && result != kNotMade)
     note_once(
         fmt::format("system call {} ({}) or its arguments are not in the table; its effects were found by "
                     "comparing memory",
@@ -648,14 +649,16 @@ int64_t Recorder::do_suspend(uint64_t nr, const uint64_t args[6]) {
     } else if (!read_guest(args[0], &mask)) {
       result = -EFAULT;
     } else {
-      process_.suspend_mask(mask);
-      for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
-      if (!bs_record.pending_count) syscall(SYS_rt_sigsuspend, &mask, 8);
-      result = -EINTR;
+      // What came before is delivered under the mask that was there before, so the guest has the new one only
+      // when the kernel had it.
+      uint64_t real = mask;
+      for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) real &= ~(1ull << (signo - 1));
+      const uint64_t call[6] = {reinterpret_cast<uint64_t>(&real), 8};
+      result = wait_for(nr, call);
+      if (result == -EINTR) process_.suspend_mask(mask);
     }
   } else {
-    if (!bs_record.pending_count) syscall(SYS_pause);
-    result = -EINTR;
+    result = wait_for(nr, args);
   }
   log_call(row, nr, args, result, false);
   return result;

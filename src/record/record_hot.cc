@@ -192,14 +192,26 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
     s.given = next_order();
   }
   long result;
-  if (s.lodger)
+  if (s.lodger) {
     result = call_now(*s.lodger, nr, args);
-  else if (simple_output(row) || !vdso_call(nr, args, &result))
-    result = hot::syscall6(static_cast<long>(nr), static_cast<long>(args[0]), static_cast<long>(args[1]),
-                           static_cast<long>(args[2]), static_cast<long>(args[3]), static_cast<long>(args[4]),
-                           static_cast<long>(args[5]));
+  } else if (row.traits & kMayBlock) {
+    result = wait_for(nr, args);
+  } else if (simple_output(row) || !vdso_call(nr, args, &result)) {
+    result = hot::syscall(nr, args);
+  }
   s.result = result;
   if (output) end_output(output);
+}
+
+// A signal that comes between the guest's `syscall` instruction and the kernel's would wait there as long as
+// the call sleeps, and so would the turn of another thread. So the call is not made then. If it was a signal
+// of our own that woke it up, the guest must not hear of it either.
+long wait_for(uint64_t nr, const uint64_t args[6]) {
+  HotState& s = bs_record;
+  constexpr long kEintr = -4;
+  const long result = bs_call(static_cast<long>(nr), args, const_cast<const uint32_t*>(&s.attention));
+  if (result == kEintr && s.attention && s.pending_count == 0 && s.timer_hit_count == 0) return kNotMade;
+  return result;
 }
 
 bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags,
@@ -463,11 +475,11 @@ bool record_syscall_hot(Context& ctx) {
   s.executed = true;
   uint8_t flags = 0;
   if ((row.traits & kOutput) && args[0] < kTrackedFds) flags = s.fd_kind[args[0]] & 3;
-  if (!log_syscall(row, nr, args, s.result, flags, true)) {
+  if (!log_syscall(row, nr, args, s.result, flags, s.result != kNotMade)) {
     s.logged = false;
     return false;
   }
-  if (s.pending_count || s.log->events >= s.next_checksum) {
+  if (s.pending_count || s.result == kNotMade || s.log->events >= s.next_checksum) {
     s.logged = true;
     return false;
   }
@@ -513,11 +525,8 @@ bool is_bare(const siginfo_t& info) {
 }
 
 // One of ours: it may be any, to the runner or to a body.
-engine::SignalVerdict look_everywhere(ucontext_t& uc) {
+engine::SignalVerdict look_everywhere() {
   constexpr long kGettid = 186;
-  auto& pc = uc.uc_mcontext.gregs[REG_RIP];
-  if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
-    pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
   if (hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) return engine::SignalVerdict::Later;
   expect_all();
   __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
@@ -532,13 +541,20 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   HotState& s = bs_record;
   auto* uc = static_cast<ucontext_t*>(frame);
   auto* about = static_cast<const siginfo_t*>(info);
+  auto& pc = uc->uc_mcontext.gregs[REG_RIP];
+  if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
+    pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
+  const bool to_body = signo == SIGTRAP && about->si_code == SI_QUEUE &&
+                       reinterpret_cast<uint64_t>(about->si_value.sival_ptr) == kInterruptSignal;
+  if (to_body) return engine::SignalVerdict::Later;
+  s.attention = 1;
   if (signo == SIGTRAP && about->si_code == SI_SIGIO) {  // of inotify
     expect_all();
     s.outsider = true;
     __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
     return engine::SignalVerdict::Stop;
   }
-  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere(*uc);
+  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere();
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;
@@ -549,11 +565,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
       expect_all();
       return engine::SignalVerdict::Stop;
     }
-    if (value == kInterruptSignal || value == kTurnSignal || value == kShareSignal || at_ease || timer) {
-      auto& pc = uc->uc_mcontext.gregs[REG_RIP];
-      if (pc >= reinterpret_cast<greg_t>(&bs_call_window) && pc < reinterpret_cast<greg_t>(&bs_call_end))
-        pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
-      if (value == kInterruptSignal) return engine::SignalVerdict::Later;  // we are in a body
+    if (value == kTurnSignal || value == kShareSignal || at_ease || timer) {
       if (timer && s.timer_hit_count < kTimerHits) {
         s.timer_hits[s.timer_hit_count] = {static_cast<uint32_t>(value & 0x7fff'ffff), about->si_overrun};
         s.timer_hit_count = s.timer_hit_count + 1;

@@ -48,6 +48,8 @@ struct HotState {
   siginfo_t pending[kPendingSignals];
   volatile unsigned pending_count;
   uint64_t fatal_mask;  // bit n-1: the guest's disposition of signal n is to die of it
+  // A signal has come, the guest's or one of ours, and was not looked at yet: no call may go to sleep now.
+  volatile uint32_t attention;
 
   // More than one thread has been started: calls that may block or that ask who is calling need a look.
   bool threads;
@@ -96,6 +98,8 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* ucontext, b
 // Parts of the above for recorder.cc.
 // Executes a plain call; sets result and old_counts.
 void execute_plain(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+// A system call of the runner's that may sleep; kNotMade if something else has to be done first.
+long wait_for(uint64_t nr, const uint64_t args[6]);
 // Writes the event of a finished call. False: no room, `needed` says how much.
 bool log_syscall(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
                  uint8_t flags, bool buffers);

@@ -276,6 +276,10 @@ void Recorder::finish_call(Task& task) {
   uint64_t args[6];
   std::copy(task.args, task.args + 6, args);
   int64_t result = task.result;
+  // A call with a mask of its own has begun with the mask, for the guest.
+  if (result == kNotMade && (task.teased || nr == SYS_rt_sigtimedwait || waiting_mask(nr, args)))
+    result = -EINTR;
+  task.teased = false;
   // Replay reads the mask here, so that is the one that counts (another thread may have changed it).
   if (process_.signals.restore_mask)
     if (auto mask = waiting_mask(nr, args)) process_.set_mask(*mask);
@@ -294,7 +298,7 @@ void Recorder::finish_call(Task& task) {
   if (bs_record.sharing) own_arguments(row, nr, args);
   const bool was_scratched = task.scratched;
   if (task.scratched) {
-    task.scratch.give_back(row, nr, result, task.counts, process_);
+    if (result != kNotMade) task.scratch.give_back(row, nr, result, task.counts, process_);
     task.scratch.clear();
     task.scratched = false;
   }

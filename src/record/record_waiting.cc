@@ -30,9 +30,13 @@ bool is_nonblocking(int fd) {
   return flags < 0 || (flags & O_NONBLOCK);
 }
 
+// Also this poll, which does not wait, is interrupted by signals (the turn's timer, for one).
 bool is_ready(int fd, short events) {
   pollfd p{fd, events, 0};
-  return poll(&p, 1, 0) != 0;
+  int ready;
+  do ready = poll(&p, 1, 0);
+  while (ready < 0 && errno == EINTR);
+  return ready != 0;
 }
 
 // Regular files and directories do not block; that is remembered until the descriptor is closed.
@@ -184,9 +188,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   Task& task = turns_.current();
   if (!task.scratch.make(row, nr, args, process_)) {
     // Pointers to nowhere: the kernel will say so, mostly without waiting.
-    do result = execute(row, nr, args);
-    while (result == -EINTR && bs_record.pending_count == 0 && !signal_waits(task));
-    log_call(row, nr, args, result);
+    log_call(row, nr, args, result = execute_here(row, nr, args));
     return Begun::Done;
   }
   if (auto mask = waiting_mask(nr, args)) {
@@ -204,8 +206,17 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   }
   begin_call(*task.body, nr, task.scratch.args());
   turns_.wait(task, Task::Wait::Call, kNever, 0);
-  if (signal_waits(task) || (chaos_.one_in(20) && may_be_interrupted())) turns_.interrupt(task);
+  task.teased = chaos_.one_in(20) && may_be_interrupted();
+  if (signal_waits(task) || task.teased) turns_.interrupt(task);
   return blocked(nr, args);
+}
+
+// The runner itself makes the call. If a signal ends it that is not for this thread, it was not made.
+int64_t Recorder::execute_here(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  const int64_t result = execute(row, nr, args);
+  if (result != -EINTR || !bs_record.attention) return result;
+  route_signals();
+  return signal_waits(turns_.current()) ? result : kNotMade;
 }
 
 // Calls that can be asked for their answer right now: if there is none, the body waits.
@@ -357,10 +368,10 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
     return wait_in_kernel(row, nr, args, result);
   }
   if (row.how != How::Plain) return Begun::NotMine;
-  // It should not block; if it does all the same (another process was quicker), our timer ends it.
-  result = execute(row, nr, args);
-  if (result == -EINTR && bs_record.pending_count == 0 && !signal_waits(turns_.current()))
-    return wait_in_kernel(row, nr, args, result);
+  // It should not block; if it does all the same (another process was quicker), our timer ends it, or keeps
+  // it from being made.
+  result = execute_here(row, nr, args);
+  if (result == kNotMade) return wait_in_kernel(row, nr, args, result);
   log_call(row, nr, args, result);
   if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
   return Begun::Done;

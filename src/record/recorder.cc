@@ -331,6 +331,12 @@ void Recorder::react(const engine::Stop& stop) {
       break;
     case engine::Stop::Signal:
       if (!stop.fault.exact) die(stop.fault.signo, 0, true, true);
+      // On the way to this boundary the engine has used traps of its own, and while one of those is under way
+      // the kernel forgets a SIGTRAP that somebody sends: so it may stand for all of them.
+      if (bs_record.threads) {
+        bs_record.turn_request = true;
+        bs_record.share_request = true;
+      }
       deliver_pending(0, 0);
       break;
     case engine::Stop::Break:
@@ -439,6 +445,12 @@ void Recorder::on_syscall() {
 }
 
 void Recorder::after_call(uint64_t nr, const uint64_t args[6], int64_t result) {
+  if (result == kNotMade) {
+    // From here on as between two instructions, of which the next is the call.
+    context().rip -= 2;
+    context().gpr[RAX] = nr;
+    return deliver_pending(0, 0);
+  }
   if (auto mask = waiting_mask(nr, args)) {
     if (result != -EINTR) {
       process_.restore_mask();
@@ -549,11 +561,40 @@ std::optional<siginfo_t> Recorder::next_signal() {
   return info;
 }
 
+// Signals that arrived before the guest blocked them: there the kernel finds them, for sigpending, signalfd
+// and calls that wait with another mask. Those of a number that can be queued keep their order.
+void Recorder::give_back_signals() {
+  HotState& s = bs_record;
+  if (s.pending_count == 0 || process_.current().lodger) return;
+  set_real_mask();
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  std::vector<siginfo_t> waiting(s.pending, s.pending + s.pending_count);
+  s.pending_count = 0;
+  constexpr int kFirstRealTime = 32;
+  for (size_t i = 0, own = waiting.size(); i < own; i++) {
+    if (waiting[i].si_signo < kFirstRealTime) continue;
+    const uint64_t set = 1ull << (waiting[i].si_signo - 1);
+    const timespec now{};
+    siginfo_t later;
+    while (syscall(SYS_rt_sigtimedwait, &set, &later, &now, 8) > 0) waiting.push_back(later);
+  }
+  for (const siginfo_t& info : waiting)
+    if (syscall(SYS_rt_sigqueueinfo, getpid(), info.si_signo, &info) != 0 &&
+        s.pending_count < kPendingSignals) {
+      s.pending[s.pending_count] = info;
+      s.pending_count = s.pending_count + 1;
+    }
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+}
+
 // Asynchronous signals that arrived: the guest meets them here, behind a system call.
 void Recorder::deliver_pending(uint64_t nr, int64_t result) {
   Context& ctx = context();
   // First the request, then a look at what it was for: what arrives in between makes a new one.
   ctx.stop_request = 0;
+  bs_record.attention = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0)
     return;
@@ -583,6 +624,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
     tell_signals();
     set_real_mask();  // the next one may come now
   }
+  give_back_signals();
 }
 
 void Recorder::inherit_signals() {

@@ -69,6 +69,7 @@ class Recorder final : public guest::Placer {
   void after_call(uint64_t nr, const uint64_t args[6], int64_t result);
   void deliver_pending(uint64_t nr, int64_t result);
   std::optional<siginfo_t> next_signal();
+  void give_back_signals();
   void log_signal(const siginfo_t& info, uint8_t flags);
   void enter_handler(const siginfo_t& info, const guest::TrapInfo& trap);
   [[noreturn]] void finish(recording::EndKind kind, int64_t status, Address pc);
@@ -104,6 +105,7 @@ class Recorder final : public guest::Placer {
   Begun blocking_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
   Begun probed_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
   Begun wait_in_kernel(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t& result);
+  int64_t execute_here(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   Begun blocked(uint64_t nr, const uint64_t args[6]);
   Begun do_futex(const uint64_t args[6], int64_t& result);
   Begun futex_in_kernel(const uint64_t args[6], int64_t& result);

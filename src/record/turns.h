@@ -36,6 +36,7 @@ struct Task {
   uint64_t nr = 0, args[6] = {}, counts[6] = {};
   int64_t result = 0;
   bool scratched = false;  // results are in `scratch`
+  bool teased = false;     // chaos: the call is to end with EINTR though no signal has come
   Scratch scratch;
   uint64_t key = 0;
   uint32_t bitset = 0;

@@ -115,6 +115,7 @@ bool replay_syscall_hot(Context& ctx) {
   Tick tick = s.tick + c.varint();
   if (tick != ctx.tick || c.varint() != ctx.rip - 2 || c.u32() != register_digest(ctx)) return false;
   int64_t result = c.signed_varint();
+  if (result == kNotMade) return false;
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   for (int i = 0; i < row.argc; i++)
     if (c.varint() != args[i]) return false;

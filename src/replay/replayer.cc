@@ -504,6 +504,11 @@ void Replayer::on_syscall() {
   if (uint32_t digest = register_digest(ctx); e.digest != digest)
     diverged(e, fmt::format("{}, registers with digest {:#x}", event_text(e), e.digest),
              fmt::format("{}, registers with digest {:#x}", now, digest));
+  if (e.result == kNotMade) {
+    process_.current().in_call = false;
+    ctx.rip -= 2;
+    return after_call(0, 0);
+  }
   apply_call(e, args);
   int64_t result = e.result;
   const bool denied = e.flags & recording::kDenied;

@@ -395,7 +395,8 @@ int main(int argc, char** argv) {
     cases[i].release();
     printf("%s: %ld\n", cases[i].name, join(first));
     join(second);
-    CHECK(progress > 0);
+    // A wait that ends by itself may be over before the other thread has begun.
+    CHECK(cases[i].release == nothing || progress >= 20);
     cases[i].finish();
   }
   return 0;
