@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "guest/buffers.h"
@@ -36,6 +37,13 @@ int pid_behind(int fd) {
   while (info >> word)
     if (word == "Pid:") info >> pid;
   return std::max(pid, 0);
+}
+
+bool has_signalfd() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored))
+    if (std::filesystem::read_symlink(entry, ignored) == "anon_inode:[signalfd]") return true;
+  return false;
 }
 
 }  // namespace
@@ -203,6 +211,15 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
   const uint64_t mask = task == &turns_.current() ? process_.signals.mask : task->thread->signals.mask;
   const bool blocked = mask >> (signo - 1) & 1;
   if (what == Fate::Ignore && (!blocked || signo == SIGKILL || signo == SIGSTOP)) return 0;
+  // A body that reads a signalfd, or polls one, finds there what was sent to the process, but nothing of our
+  // books.
+  const bool by_all = std::all_of(process_.threads().begin(), process_.threads().end(), [&](const auto& t) {
+    const Thread& thread = *t.second;
+    return thread.lodger ||
+           (&thread == &process_.current() ? process_.signals.mask : thread.signals.mask) >> (signo - 1) & 1;
+  });
+  if (blocked && by_all && has_signalfd() && syscall(SYS_rt_sigqueueinfo, getpid(), signo, &info) == 0)
+    return 0;
   send_to(*task, info);
   return 0;
 }

@@ -212,6 +212,17 @@ static long wait_signalfd(void) {
 }
 static void queue_signal(void) { CHECK(sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 33}) == 0); }
 static void close_fd(void) { close(fd); }
+// … to the thread itself, which is who may read it.
+static pthread_t waiter;
+static long wait_own_signalfd(void) {
+  struct signalfd_siginfo info;
+  struct pollfd p = {fd, POLLIN, 0};
+  CHECK(poll(&p, 1, -1) == 1 && read(fd, &info, sizeof info) == sizeof info);
+  return info.ssi_signo * 100 + (unsigned)info.ssi_int;
+}
+static void queue_to_waiter(void) {
+  OK0(pthread_sigqueue(waiter, SIGUSR1, (union sigval){.sival_int = 44}));
+}
 static long wait_sigwaitinfo(void) {
   sigset_t set;
   siginfo_t info;
@@ -351,6 +362,7 @@ static const struct Case {
     {"flock", make_file, wait_flock, unlock_file, close_file},
     {"lock of a file", make_ofd, wait_ofd, unlock_ofd, close_file},
     {"signalfd", make_signalfd, wait_signalfd, queue_signal, close_fd},
+    {"signalfd of a thread", make_signalfd, wait_own_signalfd, queue_to_waiter, close_fd},
     {"sigwaitinfo", nothing, wait_sigwaitinfo, queue_signal, nothing},
     {"eventfd", make_eventfd, wait_eventfd, post_eventfd, close_fd},
     {"timerfd", make_timerfd, wait_eventfd, nothing, close_fd},
@@ -387,7 +399,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && strcmp(argv[1], cases[i].name)) continue;
     cases[i].prepare();
     entered = returned = progress = 0;
-    pthread_t first = start(blocker, (void*)&cases[i]);
+    pthread_t first = waiter = start(blocker, (void*)&cases[i]);
     pthread_t second = start(computer, 0);
     while (!entered) sched_yield();
     // The computing thread goes on for a while, then the call is let go.
