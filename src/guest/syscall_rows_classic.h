@@ -312,7 +312,7 @@ inline constexpr Row kClassicRows[] = {
     plain(SYS_getdents64, "getdents64", {fd("fd"), out("dirents", kResult, Shape::Dirents64), uns("count")},
           kGets),
     special(SYS_set_tid_address, "set_tid_address", {address("tidptr")}),
-    plain(SYS_restart_syscall, "restart_syscall", {}, kMayBlock),
+    special(SYS_restart_syscall, "restart_syscall", {}),
     plain(SYS_semtimedop, "semtimedop",
           {num("semid"), in("sops", items(2, 6)), uns("nsops"), timespec_in("timeout")}, kMayBlock | kBoth),
     plain(SYS_fadvise64, "fadvise64", {fd("fd"), lng("offset"), size("len"), one("advice", Names::Fadvise)}),

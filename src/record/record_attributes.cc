@@ -3,6 +3,7 @@
 // is the runner; some are about memory or instructions, which for the kernel are ours and not the guest's.
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +21,9 @@ using namespace guest;
 
 namespace {
 
-constexpr int kGetAuxv = 0x41555856;  // PR_GET_AUXV, since Linux 6.4
+constexpr int kGetAuxv = 0x41555856;                     // PR_GET_AUXV, since Linux 6.4
+constexpr int kSetMdwe = 65, kGetMdwe = 66;              // PR_SET_MDWE, since Linux 6.3
+constexpr uint64_t kRefuseExecGain = 1, kNoInherit = 2;  // PR_MDWE_*
 
 }  // namespace
 
@@ -50,6 +53,25 @@ int64_t Recorder::do_get_auxv(const uint64_t args[6]) {
   return n && !process_.copy_out(args[1], words.data(), n) ? -EFAULT : size;
 }
 
+// To the kernel the code is the recorder's, which it writes all the time.
+int64_t Recorder::do_set_mdwe(const uint64_t args[6]) {
+  if (prctl(kGetMdwe, 0, 0, 0, 0) < 0) return -errno;  // too old
+  const uint64_t bits = args[1];
+  if (args[2] || args[3] || args[4] || bits > (kRefuseExecGain | kNoInherit) || bits == kNoInherit)
+    return -EINVAL;
+  if (mdwe_ && mdwe_ != bits) return -EPERM;
+  mdwe_ = static_cast<uint8_t>(bits);
+  return 0;
+}
+
+bool Recorder::may_be_executable(uint64_t start, uint64_t end, uint64_t prot) const {
+  if (!mdwe_ || !(prot & PROT_EXEC)) return true;
+  if (prot & PROT_WRITE) return false;
+  for (const Region* r = process_.map.next(start); r && r->start < end; r = process_.map.next(r->end))
+    if (!(r->prot & PROT_EXEC)) return false;
+  return true;
+}
+
 int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
   int64_t result;
   Thread& me = process_.current();
@@ -67,6 +89,13 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
       break;
     case kGetAuxv:
       result = do_get_auxv(args);
+      break;
+    case kSetMdwe:
+      result = do_set_mdwe(args);
+      break;
+    case kGetMdwe:
+      result = execute(row, SYS_prctl, args);
+      if (result == 0) result = mdwe_;
       break;
     case PR_GET_TSC: {
       const uint32_t mode = me.trapped & Thread::kTrapTsc ? PR_TSC_SIGSEGV : PR_TSC_ENABLE;

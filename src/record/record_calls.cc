@@ -164,7 +164,9 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_mprotect:
     case SYS_pkey_mprotect:
       if (nr == SYS_pkey_mprotect && static_cast<int>(args[3]) != -1) return logged(-EINVAL);
-      result = process_.sys_mprotect(args[0], args[1], args[2]);
+      result = may_be_executable(args[0], args[0] + args[1], args[2])
+                   ? process_.sys_mprotect(args[0], args[1], args[2])
+                   : -EACCES;
       check_shared(args[0], args[0] + args[1]);
       return logged(result);
     case SYS_brk:
@@ -223,6 +225,8 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_vfork:
     case SYS_clone:
       return do_fork(nr, args);
+    case SYS_restart_syscall:  // what the kernel would restart is ours
+      return logged(-EINTR);
     case SYS_gettid:
       return logged(process_.current().tid);
     case SYS_set_tid_address:
@@ -384,6 +388,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     }
     if (is_our_fd(args[4]) || fstat(fd, &st) != 0) return logged(-EBADF);
   }
+  if (!may_be_executable(0, 0, args[2])) return logged(-EACCES);
   // Where
   uint64_t at;
   if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {

@@ -39,20 +39,20 @@ Recorder::Begun Recorder::futex_in_kernel(const uint64_t args[6], int64_t& resul
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
   uint64_t real[6];
   std::copy(args, args + 6, real);
-  auto by_alias = [&](uint64_t& addr) {
+  // Where the guest has no rights it has none by another way either: then the kernel is asked about the
+  // guest's own address.
+  auto by_alias = [&](uint64_t& addr, bool written) {
+    if (written ? !process_.writable(addr, 4) : !process_.readable(addr, 4)) return;
     const Region* r = process_.map.find(addr);
     if (SharedObject* object = r ? shared_object(*r) : nullptr)
       addr = object->alias(r->offset + (addr - r->start));
   };
-  by_alias(real[0]);
-  if (command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE || command == FUTEX_WAKE_OP) by_alias(real[4]);
+  by_alias(real[0], false);
+  if (command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE) by_alias(real[4], false);
+  if (command == FUTEX_WAKE_OP) by_alias(real[4], true);
   if (!waits) {
     uint32_t before = 0, after = 0;
     if (command == FUTEX_WAKE_OP) {
-      if (!process_.writable(args[4], 4)) {
-        log_call(row, SYS_futex, args, result = -EFAULT, false);
-        return Begun::Done;
-      }
       own_range(args[4], 4, SharedObject::Hold::Write);
       read_guest(args[4], &before);
     }

@@ -363,6 +363,8 @@ bool concerns_threads(const Syscall& row, uint64_t nr, const Context& ctx) {
     case 204:  // sched_{set,get}affinity
     case 222:
     case 226:  // timer_create, timer_delete
+    case 251:
+    case 252:  // ioprio_set, ioprio_get
     case 314:
     case 315:  // sched_{set,get}attr
       return true;

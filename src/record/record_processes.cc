@@ -165,6 +165,8 @@ void Recorder::hold_signals() {
 // In the child: from here on everything goes into a log of its own. number 0: it is not recorded.
 void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_files) {
   end_threads();
+  constexpr uint8_t kNoInherit = 2;  // PR_MDWE_NO_INHERIT
+  if (mdwe_ & kNoInherit) mdwe_ = 0;
   log_.abandon(shares_files);
   shares_files_ |= shares_files;
   leader_ = traced_ = false;
@@ -455,6 +457,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     for (int signo = 1; signo <= kSignals; signo++)
       if (process_.actions[signo].handler == 1) next.ignored |= 1ull << (signo - 1);
     next.blocked = process_.signals.mask;
+    next.mdwe = mdwe_ == 1 ? 1 : 0;  // unless it is not to be inherited
     next.tsc_trapped = process_.current().trapped & Thread::kTrapTsc;
     next.limits = process_.limits;
     next.filters = save_filters(process_.current().filters);

@@ -522,10 +522,15 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
     case SYS_sched_setattr:
     case SYS_sched_getattr:
     case SYS_getpriority:
-    case SYS_setpriority: {
+    case SYS_setpriority:
+    case SYS_ioprio_get:
+    case SYS_ioprio_set: {
       // 0 is the caller: for the kernel that would be the runner.
-      const int who = nr == SYS_getpriority || nr == SYS_setpriority ? 1 : 0;
-      if (static_cast<int>(args[who]) != 0 || me.name == 1 || (who == 1 && args[0] != PRIO_PROCESS))
+      constexpr int kIoprioProcess = 1;  // IOPRIO_WHO_PROCESS
+      const bool io = nr == SYS_ioprio_get || nr == SYS_ioprio_set;
+      const int who = io || nr == SYS_getpriority || nr == SYS_setpriority ? 1 : 0;
+      if (static_cast<int>(args[who]) != 0 || me.name == 1 ||
+          (who == 1 && static_cast<int>(args[0]) != (io ? kIoprioProcess : PRIO_PROCESS)))
         return Begun::NotMine;
       uint64_t real[6];
       std::copy(args, args + 6, real);

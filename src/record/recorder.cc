@@ -633,6 +633,7 @@ void Recorder::inherit_signals() {
       if (before_->ignored >> (signo - 1) & 1) process_.actions[signo].handler = 1;
     process_.signals.mask = before_->blocked;
     if (before_->tsc_trapped) trap(Thread::kTrapTsc, true);
+    mdwe_ = static_cast<uint8_t>(before_->mdwe);
     return;
   }
   for (int signo = 1; signo <= kSignals; signo++) {

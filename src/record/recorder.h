@@ -332,6 +332,8 @@ class Recorder final : public guest::Placer {
   int64_t do_arch_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_set_mm(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_get_auxv(const uint64_t args[6]);
+  int64_t do_set_mdwe(const uint64_t args[6]);
+  bool may_be_executable(uint64_t start, uint64_t end, uint64_t prot) const;  // PR_SET_MDWE
   int64_t do_get_robust_list(const uint64_t args[6]);
   void trap(uint8_t what, bool on);  // Thread::trapped, of the current one
   bool is_trapped(engine::HostOp op);
@@ -415,6 +417,7 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
+  uint8_t mdwe_ = 0;             // PR_SET_MDWE: memory that was writable does not become executable
   bool stop_asked_ = false;      // we are about to be stopped: between two instructions we fall asleep
   int64_t alone_again_ns_ = 0;   // when own_alone() looks again
   std::vector<Window> windows_;  // of the object that was asked for last

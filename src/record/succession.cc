@@ -50,6 +50,7 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.ignored);
   number(s.blocked);
   number(s.tsc_trapped);
+  number(s.mdwe);
   for (guest::Limit* limit : {&s.limits.space, &s.limits.data, &s.limits.stack}) {
     number(limit->soft);
     number(limit->hard);

@@ -29,6 +29,7 @@ struct Succession {
   std::string name;                   // of the process, as the kernel names it
   std::vector<std::string> env;       // the guest's
   uint64_t ignored = 0, blocked = 0;  // signals, bit n-1
+  int mdwe = 0;                       // PR_SET_MDWE
   bool tsc_trapped = false;           // PR_SET_TSC, of the thread that called
   guest::Limits limits;
   std::vector<std::string> filters;    // of system calls (guest/seccomp.h)

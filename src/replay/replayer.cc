@@ -653,14 +653,13 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       apply_map(map);
       return logged;
     }
+    // Calls that failed: the kernel's reasons (limits, the rights that a file was opened with) are not there
+    // in a replay. What they had done before is in the log.
     case SYS_munmap:
-      return process_.sys_munmap(args[0], args[1]);
+      return hot::is_error(logged) ? logged : process_.sys_munmap(args[0], args[1]);
     case SYS_mprotect:
-      if (logged == -ENOMEM) return logged;  // nothing was changed, whatever the reason (limits)
-      return process_.sys_mprotect(args[0], args[1], args[2]);
     case SYS_pkey_mprotect:
-      if (logged == -ENOMEM) return logged;
-      return static_cast<int>(args[3]) != -1 ? -EINVAL : process_.sys_mprotect(args[0], args[1], args[2]);
+      return hot::is_error(logged) ? logged : process_.sys_mprotect(args[0], args[1], args[2]);
     case SYS_brk:  // one that was refused changes nothing: limits are not known here
       return static_cast<uint64_t>(logged) == args[0] ? process_.sys_brk(args[0])
                                                       : static_cast<int64_t>(process_.map.brk);

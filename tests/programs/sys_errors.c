@@ -1,7 +1,7 @@
 // Errors are behaviour, too: calls whose answer is known beforehand, each also with every pointer replaced by bad ones (null, nowhere,
 // without rights, read-only, running out of its page, not canonical, the kernel's). Printed are result and the bytes
-// of the buffer that have changed. All of it four times, since the ways through a recorder differ: in a program without threads, in
-// the first and in another thread of one that has some, and in a forked child.
+// of the buffer that have changed. All of it several times, since the ways through a recorder differ: in a program without threads, in
+// the first and in another thread of one that has some, in memory that is shared with another process, and in a forked child.
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <fcntl.h>
@@ -201,17 +201,24 @@ static void* sleeper(void* ignored) {
   return 0;
 }
 
+// A buffer between pages without rights, and a read-only page.
+static char* make_area(int kind) {
+  char* area = mmap(0, 8 * kPage, PROT_NONE, kind | MAP_ANONYMOUS, -1, 0);
+  CHECK(area != MAP_FAILED && mprotect(area + kPage, kSize, PROT_READ | PROT_WRITE) == 0);
+  return area;
+}
+static void use_area(char* area) {
+  buffer = area + kPage;
+  closed = area + 4 * kPage;
+  constant = area + 6 * kPage;
+  CHECK(mprotect(constant, kPage, PROT_READ) == 0);
+}
+
 int main(int argc, char** argv) {
   setvbuf(stdout, 0, _IOFBF, 1 << 16);
-  char* area = mmap(0, 8 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(area != MAP_FAILED);
-  buffer = area + kPage;
-  CHECK(mprotect(buffer, kSize, PROT_READ | PROT_WRITE) == 0);
-  closed = area + 4 * kPage;  // never had rights
-  constant = area + 6 * kPage;
-  nowhere = mmap(0, 4 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(munmap(nowhere, 4 * kPage) == 0);
   nowhere = (char*)0x7000;  // below what can be mapped
+  char* shared = make_area(MAP_SHARED);
+  use_area(make_area(MAP_PRIVATE));
   prepare_world();
   const int threads = argc < 2 || strcmp(argv[1], "alone");
   everything("alone");
@@ -220,6 +227,11 @@ int main(int argc, char** argv) {
   CHECK(pipe(stop_pipe) == 0);
   CHECK(pthread_create(&sleeping, 0, sleeper, 0) == 0);
   everything("first thread");
+  char* own = buffer - kPage;
+  use_area(shared);
+  printf("--- shared memory\n");
+  run_table();
+  use_area(own);
   CHECK(pthread_create(&other, 0, other_thread, 0) == 0);
   CHECK(pthread_join(other, 0) == 0);
   pid_t child = fork();

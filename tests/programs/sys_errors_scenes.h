@@ -453,6 +453,31 @@ static void about_itself(void) {
   printf("robust list: %d %lu\n", head != 0, length);
 }
 
+// In a child: there is no way back.
+static void no_new_code(void) {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int kSet = 65, kGet = 66;  // PR_SET_MDWE
+    printf("MDWE: %d", prctl(kSet, 1, 0, 0, 0));
+    printf(" %d, again %d", prctl(kGet, 0, 0, 0, 0), prctl(kSet, 1, 0, 0, 0));
+    printf(", other %d", prctl(kSet, 3, 0, 0, 0));
+    const void* all = mmap(0, kPage, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    printf(", new: %s", all == MAP_FAILED ? strerrorname_np(errno) : "yes");
+    void* code = mmap(0, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    printf(", executable %d, still %d", code != MAP_FAILED, mprotect(code, kPage, PROT_EXEC));
+    int failed = mprotect(code, kPage, PROT_READ | PROT_WRITE | PROT_EXEC);
+    printf(", writable: %s", failed ? strerrorname_np(errno) : "yes");
+    printf(", data %d", mprotect(code, kPage, PROT_READ | PROT_WRITE));
+    failed = mprotect(code, kPage, PROT_READ | PROT_EXEC);
+    printf(", code again: %s\n", failed ? strerrorname_np(errno) : "yes");
+    fflush(stdout);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 static void run_scenes(void) {
   interrupted_sleeps();
   signals_taken();
@@ -463,4 +488,5 @@ static void run_scenes(void) {
   stacks();
   own_locks();
   about_itself();
+  if (alone) no_new_code();
 }
