@@ -97,8 +97,13 @@ Halt Replayer::halt(Halt::Why why) {
   return h;
 }
 
+// Is it a thread whose doings are asked for?
+bool Replayer::counts() const {
+  return stops_.thread == 0 || id_of(process_.current()) == stops_.thread;
+}
+
 bool Replayer::meets_breakpoint() {
-  if (stops_.breaks.empty() || resume_call_ || at_goal()) return false;
+  if (stops_.breaks.empty() || resume_call_ || at_goal() || !counts()) return false;
   for (const Breakpoint& b : stops_.breaks) {
     if (b.pc != context().rip) continue;
     if (any_holds(b.conditions, process_)) return true;
@@ -112,8 +117,15 @@ bool Replayer::meets_breakpoint() {
 void Replayer::with_memory_open(const std::function<void()>& work) {
   watch_.disarm();
   note_conditions();
+  written_here_.clear();
+  watcher_counts_ = counts();
   work();
-  compare_watched();
+  compare_watched(written_here_);
+}
+
+// The replayer is about to write there, for the kernel or another process.
+void Replayer::note_write(Address start, uint64_t length) {
+  for (size_t index : watch_.stored(start, length)) written_here_.push_back(index);
 }
 
 // In front of something that may touch watched bytes.
@@ -130,7 +142,9 @@ bool Replayer::watch_holds(size_t index) {
 
 void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
   if (watch_.empty()) return;
-  for (const WatchedMemory::Hits& hits : {watch_.changed(), touched})
+  const WatchedMemory::Hits changed = watch_.changed();
+  if (!watcher_counts_) return;
+  for (const WatchedMemory::Hits& hits : {changed, touched})
     for (size_t index : hits)
       if (!watch_hit_ && watch_holds(index)) watch_hit_ = index;
 }
@@ -149,6 +163,7 @@ std::optional<engine::Stop> Replayer::step_alone() {
 void Replayer::advance(const Until& until, bool stepping) {
   Context& ctx = context();
   watch_hit_.reset();
+  watcher_counts_ = counts();
   before_ = position();
   if (resume_call_) {
     with_memory_open([&] {
@@ -189,8 +204,9 @@ void Replayer::advance(const Until& until, bool stepping) {
 
   std::optional<engine::Stop> stop;
   if (stepping || engine::find_break(ctx.rip)) note_conditions();
-  watch_.arm();
   const bool step = stepping || engine::find_break(ctx.rip);
+  const auto touched_by_step = step && watch_.compare_steps() ? watch_.touched() : WatchedMemory::Hits();
+  watch_.arm();
   if (step) {
     ctx.limit = ctx.tick + 1;
     stop = step_alone();
@@ -202,7 +218,8 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_.disarm();
   for (Address pc : ours)
     if (pc) engine::remove_break(pc);
-  if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop)) compare_watched();
+  if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
+    compare_watched(touched_by_step);
   if (!stop) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:
@@ -212,11 +229,12 @@ void Replayer::advance(const Until& until, bool stepping) {
     case engine::Stop::Watched: {
       before_ = position();
       note_conditions();
+      const auto touched = watch_.touched();
       ctx.limit = ctx.tick + 1;
       auto inner = step_alone();
       ctx.limit = ~0ull;
       if (inner && inner->kind != engine::Stop::TickStop) return with_memory_open([&] { react(*inner); });
-      compare_watched();
+      compare_watched(touched);
       return;
     }
     case engine::Stop::Syscall:
@@ -283,6 +301,9 @@ Halt Replayer::run_until(const Until& until) {
   for (bool first = !until.fresh;; first = false) {
     const Position now = position();
     if (outcome_) return halt(Halt::Ended);
+    // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
+    // doing, which has not been executed.
+    if (!first && meets_breakpoint()) return halt(Halt::Break);
     if (until.point) {
       const Position& p = *until.point;
       if (now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event)))
@@ -290,7 +311,6 @@ Halt Replayer::run_until(const Until& until) {
       if (now.tick > p.tick) return halt(Halt::Passed);
     }
     if (now.tick >= until.tick) return halt(Halt::AtTick);
-    if (!first && meets_breakpoint()) return halt(Halt::Break);
     if (look_up()) return halt(Halt::Interrupted);
     advance(until, false);
     Halt h = outcome_of_round();
@@ -319,6 +339,11 @@ int Replayer::id_of(const guest::Thread& thread) const {
   return thread.tid;
 }
 
+bool Replayer::has_thread(int tid) const {
+  return std::any_of(process_.threads().begin(), process_.threads().end(),
+                     [&](const auto& entry) { return id_of(*entry.second) == tid; });
+}
+
 Halt Replayer::step(int tid, const Until& until) {
   for (bool first = true;; first = false) {
     if (outcome_) return halt(Halt::Ended);
@@ -332,6 +357,7 @@ Halt Replayer::step(int tid, const Until& until) {
       if (now.tick >= until.tick) return halt(Halt::AtTick);
     }
     if (look_up()) return halt(Halt::Interrupted);
+    if (!has_thread(tid)) return halt(Halt::Stepped);  // it has ended: that was its step
     const bool turn = turn_is_due();
     advance(until, mine);
     Halt h = outcome_of_round();
@@ -425,6 +451,17 @@ void Replayer::divert() {
   resume_call_ = false;
   goal_.reset();
   bs_replay.p = bs_replay.end = nullptr;  // the hot handlers find no events and leave all to us
+}
+
+// A function that the user calls runs in the thread that he has chosen, even if that one waits for its turn,
+// or in a system call. (It is not in that any more: a debugger has given it other registers.)
+void Replayer::divert_to(int tid) {
+  for (auto& [name, thread] : process_.threads()) {
+    if (id_of(*thread) != tid || thread.get() == &process_.current()) continue;
+    process_.turn_to(*thread);
+    thread->in_call = false;
+    return;
+  }
 }
 
 }  // namespace backstep::replayer

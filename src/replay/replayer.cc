@@ -210,6 +210,7 @@ void Replayer::set_memory(const Event& e) {
   if (locked) mprotect(page, last - first, PROT_READ | PROT_WRITE);
   bool ok = true;
   auto set = [&](uint64_t addr, std::span<const std::byte> bytes) {
+    note_write(addr, bytes.size());
     ok &= bs_guarded_copy(reinterpret_cast<void*>(addr), bytes.data(), bytes.size());
   };
   if (e.kind == EventKind::Shared) {
@@ -588,6 +589,7 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
       }
       default:
         process_.prepare_write(piece.addr, piece.addr + piece.bytes.size());
+        note_write(piece.addr, piece.bytes.size());
         // After a failed call the memory may be read-only: then it was not written, and must be what it was.
         if (!bs_guarded_copy(reinterpret_cast<void*>(piece.addr), piece.bytes.data(), piece.bytes.size()) &&
             !(process_.readable(piece.addr, piece.bytes.size()) &&
@@ -782,10 +784,15 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       process_.restore_mask();
       return pass_turn(e);
     } else if (kind == EventKind::End && (header.flags & recording::kAsynchronous)) {
-      // Died of a signal from outside: here, or (pc 0) while it was computing, in the quantum of that tick.
+      // Died of a signal that was sent: here, or (pc 0) while it was computing, in the quantum of that tick.
+      // One can stop in front of that, as of any signal.
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
       if (!reached(e)) break;
+      if (hold_signals_ && !deliver_) {
+        goal_ = {ctx.tick, e.pc};
+        return;
+      }
       take(e);
       end(e);
     } else if (kind == EventKind::End) {

@@ -62,6 +62,7 @@ class Replayer {
   bool breakpoint_here() { return meets_breakpoint(); }
   // Leaves history: from here on the guest may be changed, and system calls are not taken from the log.
   void divert();
+  void divert_to(int tid);  // … in this thread
   bool diverted() const { return diverted_; }
   guest::Process& process() { return process_; }
   // The tid of a thread; a child of vfork, which shares its parent's, has a number of its own. In the replay
@@ -159,6 +160,9 @@ class Replayer {
   bool at_goal() const;
   bool turn_is_due();
   bool meets_breakpoint();
+  bool counts() const;
+  bool has_thread(int tid) const;
+  void note_write(Address start, uint64_t length);
   bool look_up();
   void with_memory_open(const std::function<void()>& work);
   void note_conditions();
@@ -186,9 +190,11 @@ class Replayer {
   std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
   std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
-  std::optional<size_t> watch_hit_;  // in the last round …
-  Position before_;                  // … which began here
-  bool hold_signals_ = false;        // a signal from outside waits at its control point until deliver_ is set
+  bool watcher_counts_ = true;        // the thread that began the round is one that is asked for
+  WatchedMemory::Hits written_here_;  // by the replayer itself, in this round
+  std::optional<size_t> watch_hit_;   // in the last round …
+  Position before_;                   // … which began here
+  bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
   bool deliver_ = false;
   struct {
     uint64_t nr = 0;

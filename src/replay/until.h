@@ -25,8 +25,8 @@ struct Breakpoint {
 };
 
 struct Watchpoint {
-  enum Kind : uint8_t { Write, Read, Access };
-  Kind kind = Write;  // Write: only if the contents change
+  enum Kind : uint8_t { Write, Read, Access, Store };
+  Kind kind = Write;  // Write: only if the contents change; Store: whatever is written
   Address start = 0;
   uint64_t length = 0;
   std::vector<std::vector<uint8_t>> conditions = {};  // as a breakpoint's
@@ -35,6 +35,7 @@ struct Watchpoint {
 struct Stops {
   std::vector<Breakpoint> breaks;
   std::vector<Watchpoint> watches;
+  int thread = 0;  // only what this one does counts; 0: any
 };
 
 struct Until {

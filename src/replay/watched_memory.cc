@@ -24,6 +24,10 @@
 namespace backstep::replayer {
 namespace {
 
+bool wants_reads(const Watchpoint& w) {
+  return w.kind == Watchpoint::Read || w.kind == Watchpoint::Access;
+}
+
 constexpr uint64_t kPage = layout::kPage;
 
 void protect(Address page, int prot) {
@@ -54,7 +58,7 @@ void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
     if (w.length == 0) continue;
     for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
       const guest::Region* r = process_.map.find(page);
-      if (w.kind != Watchpoint::Write && r && (r->prot & PROT_EXEC))
+      if (wants_reads(w) && r && (r->prot & PROT_EXEC))
         throw Error(fmt::format("reads of {:#x} cannot be watched: its page holds code", w.start));
       pages_.push_back(page);
     }
@@ -65,13 +69,12 @@ void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
   unreadable_.assign(pages_.size(), false);
   for (size_t i = 0; i < pages_.size(); i++)
     for (const Watched& w : watches_)
-      if (w.spec.kind != Watchpoint::Write && w.spec.start < pages_[i] + kPage &&
-          pages_[i] < w.spec.start + w.spec.length)
+      if (wants_reads(w.spec) && w.spec.start < pages_[i] + kPage && pages_[i] < w.spec.start + w.spec.length)
         unreadable_[i] = true;
   checked_ = !watches_.empty();
   ranges_.clear();
   for (const Watched& w : watches_) {
-    checked_ = checked_ && w.spec.kind == Watchpoint::Write;
+    checked_ = checked_ && !wants_reads(w.spec);
     ranges_.push_back({w.spec.start, w.spec.start + w.spec.length});
   }
   join(ranges_);
@@ -155,12 +158,27 @@ WatchedMemory::Hits WatchedMemory::touched() const {
   bool any = false;
   for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
   if (!any) return hits;
-  for (const guest::Accessed& a : guest::accesses_at_rip())
+  const guest::Instruction instruction = guest::instruction_at_rip();
+  // What such an instruction writes is not known: its changes count.
+  const bool vague = instruction.masked || !instruction.known;
+  for (const guest::Accessed& a : instruction.accesses)
     for (size_t i = 0; i < watches_.size(); i++) {
       const Watchpoint& spec = watches_[i].spec;
-      if (spec.kind == Watchpoint::Write || (spec.kind == Watchpoint::Read && !a.read)) continue;
+      if (spec.kind == Watchpoint::Write || (spec.kind == Watchpoint::Read && !a.read) ||
+          (spec.kind == Watchpoint::Store && (!a.write || vague)))
+        continue;
       if (a.start < spec.start + spec.length && spec.start < a.start + a.length) hits.push_back(i);
     }
+  return hits;
+}
+
+WatchedMemory::Hits WatchedMemory::stored(Address start, uint64_t length) const {
+  Hits hits;
+  for (size_t i = 0; i < watches_.size(); i++) {
+    const Watchpoint& spec = watches_[i].spec;
+    if (spec.kind == Watchpoint::Store && start < spec.start + spec.length && spec.start < start + length)
+      hits.push_back(i);
+  }
   return hits;
 }
 

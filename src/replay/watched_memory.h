@@ -29,8 +29,10 @@ class WatchedMemory {
   using Hits = std::vector<size_t>;
   // Those whose contents are not what they were. Remembers the new ones.
   Hits changed();
-  // Those that the instruction at rip is about to read (or, for Access, to write to).
+  // Those that the instruction at rip is about to read or write, as their kind asks for.
   Hits touched() const;
+  // Those that a write of the replayer's own is about, whatever it writes.
+  Hits stored(Address start, uint64_t length) const;
   const Watchpoint& spec(size_t index) const { return watches_[index].spec; }
   size_t count() const { return watches_.size(); }
 

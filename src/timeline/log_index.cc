@@ -167,6 +167,7 @@ void LogIndex::read(const Log& log) {
         case EventKind::End:
           recording::decode_event(bytes, tick, e);
           ended = true;
+          end_call_ = e.end == EndKind::Exit || e.end == EndKind::Exec;
           switch (e.end) {
             case EndKind::Exit:
               end_text_ = fmt::format("the program exits with status {} here", e.result);
@@ -285,14 +286,30 @@ std::optional<Moment> LogIndex::at(uint64_t number) const {
   return std::nullopt;
 }
 
+bool LogIndex::may_be_call(const Moment& m, std::optional<uint64_t> nr) const {
+  switch (m.kind) {
+    case EventKind::Syscall:
+      return !nr || m.nr == recording::logged_number(*nr);
+    case EventKind::Turn:
+      if (static_cast<recording::TurnReason>(m.nr) != recording::TurnReason::Ended) return false;
+      break;
+    case EventKind::End:
+      if (!end_call_) return false;
+      break;
+    default:
+      return false;
+  }
+  return !nr || *nr == SYS_exit || *nr == SYS_exit_group || *nr == SYS_execve || *nr == SYS_execveat;
+}
+
 std::optional<Moment> LogIndex::next_call(uint64_t from,
                                           const std::function<bool(const Moment&)>& wanted) const {
-  return next_moment(from, [&](const Moment& m) { return m.kind == EventKind::Syscall && wanted(m); });
+  return next_moment(from, [&](const Moment& m) { return may_be_call(m, std::nullopt) && wanted(m); });
 }
 
 std::optional<Moment> LogIndex::previous_call(uint64_t before,
                                               const std::function<bool(const Moment&)>& wanted) const {
-  return previous_moment(before, [&](const Moment& m) { return m.kind == EventKind::Syscall && wanted(m); });
+  return previous_moment(before, [&](const Moment& m) { return may_be_call(m, std::nullopt) && wanted(m); });
 }
 
 }  // namespace backstep::timeline

@@ -77,6 +77,10 @@ class LogIndex {
   const std::string& end_text() const { return end_text_; }
   int end_signal() const { return end_signal_; }
   bool ends_with_exec() const { return end_exec_; }
+  // That signal was sent; it is not the doing of the last instruction.
+  bool end_sent() const {
+    return end_signal_ && ((last_.flags & recording::kAsynchronous) || end_signal_ == SIGKILL);
+  }
   // The log of the program that it becomes there; 0: not recorded, or it does not.
   uint64_t successor() const { return successor_; }
   // The log of which this one's program is the successor, or whose process has spawned it; 0: it is the
@@ -117,6 +121,10 @@ class LogIndex {
                                         const std::function<bool(const Moment&)>& wanted) const;
   // Every event in order, from the chunk of event `from` on, with its bytes; false from `f` ends it.
   void each(uint64_t from, const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
+  // Could it be this system call? Of those that do not return (exit, exit_group, execve) the log says only
+  // that it was one of them, and of numbers beyond 16 bits that it was one.
+  bool may_be_call(const Moment& moment, std::optional<uint64_t> nr) const;
+  static bool returns(const Moment& call) { return call.kind == recording::EventKind::Syscall; }
   // The first system call from event `from` on (or the last one before it) that `wanted` says yes to.
   std::optional<Moment> next_call(uint64_t from, const std::function<bool(const Moment&)>& wanted) const;
   std::optional<Moment> previous_call(uint64_t before,
@@ -162,7 +170,7 @@ class LogIndex {
   Moment last_;
   std::string end_text_;
   int end_signal_ = 0;
-  bool end_exec_ = false, spawned_ = false;
+  bool end_exec_ = false, end_call_ = false, spawned_ = false;
   uint64_t successor_ = 0, predecessor_ = 0;
   uint64_t events_ = 0;
   Address start_stack_ = 0;

@@ -24,7 +24,8 @@ enum class Command : uint8_t {
   Search,        // Until -> Found
   LastStep,      // tid, Position -> optional Position
   Fork,          // with the new worker's socket
-  Divert,        //
+  Divert,        // tid: of the thread that is to run there; 0: the one that has the turn
+  BreakHere,     // -> bool: one of the breakpoints is met at the present
   Siginfo,       // -> bytes of siginfo of the fault that comes next (asked of a fork)
   Maps,          // -> text
   Store,         // folder, process, earlier, patient, Written -> number, size, seconds

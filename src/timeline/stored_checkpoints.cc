@@ -147,7 +147,7 @@ bool StoredCheckpoints::quiet(const Position& from, const Position& to, const St
   if (!enabled()) return false;
   read_windows();
   for (const auto& w : stops.watches)
-    if (w.kind != replayer::Watchpoint::Write) return false;
+    if (w.kind == replayer::Watchpoint::Read || w.kind == replayer::Watchpoint::Access) return false;
   auto meets = [](const std::vector<recording::AddressRange>& ranges, Address start, Address end) {
     auto r = std::partition_point(ranges.begin(), ranges.end(),
                                   [&](const auto& range) { return range.end <= start; });

@@ -70,10 +70,17 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
   go_to_birth();
 }
 
+Worker& Timeline::divert_to(int tid) {
+  Worker& worker = divert();
+  worker.divert(tid);
+  return worker;
+}
+
 Worker& Timeline::divert() {
   if (!diversion_) {
     diversion_ = current_.fork();
     diversion_.divert();
+    diversions_++;
   }
   return diversion_;
 }
@@ -198,8 +205,9 @@ void Timeline::limit_slice() {
 
 void Timeline::arrive(const Halt& halt) {
   now_ = halt.at;
-  signal_here_.reset();
-  call_here_.reset();
+  for (auto* told : {&signal_here_, &call_here_, &fork_here_, &return_here_, &passed_here_}) told->reset();
+  break_here_ = false;
+  owed_forward_.reset(), owed_backward_.reset();
   end_told_ = false;
 }
 
@@ -270,7 +278,8 @@ Worker Timeline::worker_at(const Position& wanted, Position& at) {
 }
 
 bool Timeline::wanted_call(const Moment& m, const Wanted& wanted) const {
-  return wanted.call_numbers.empty() || wanted.call_numbers.count(m.nr);
+  return wanted.call_numbers.empty() || std::any_of(wanted.call_numbers.begin(), wanted.call_numbers.end(),
+                                                    [&](uint64_t nr) { return log_.may_be_call(m, nr); });
 }
 
 Arrival Timeline::end_arrival() {
@@ -326,19 +335,31 @@ bool Timeline::pass_quiet(const Position& target, const Stops& stops) {
 Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
+  for (;;)
+    if (auto arrival = forward_part(stops, wanted)) return *arrival;
+}
+
+// What is still to be told of the call before the present place.
+std::optional<Arrival> Timeline::pay_forward(const Wanted& wanted) {
+  const auto owed = std::exchange(owed_forward_, std::nullopt);
+  if (!owed || !wanted.calls) return std::nullopt;
+  return_here_ = owed->moment.event;
+  return owed->arrival;
+}
+
+// nullopt: up to something that turned out not to be wanted.
+std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& wanted) {
   Arrival arrival;
+  if (auto owed = pay_forward(wanted)) return owed;
+  const std::optional<Mark> mark = next_mark(wanted);
+  const bool forks = mark && (mark->arrival.why == Arrival::Fork || mark->arrival.why == Arrival::Vfork);
+  if (mark && !forks && is_here(mark->moment)) return tell(*mark, wanted);
   if (at_end()) return end_arrival();
-  if (call_here_) {
-    const uint64_t nr = log_.at(*call_here_)->nr;
-    arrival = step(current_.state().tid, 0, 0, stops, Wanted{});
-    if (arrival.why != Arrival::Stepped) return arrival;
-    arrival.why = Arrival::CallReturn;
-    arrival.nr = nr;
-    return arrival;
-  }
+  if (call_here_ && LogIndex::returns(*log_.at(*call_here_)))
+    return step_call(current_.state().tid, stops, wanted);
   Moment target = log_.last();
   arrival.why = Arrival::End;
-  if (auto mark = next_mark(wanted)) {
+  if (mark) {
     target = mark->moment;
     arrival = mark->arrival;
   }
@@ -347,6 +368,9 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
   count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
+  // A debugger that wants to pass a breakpoint here steps over it, unless it has been told of something
+  // behind the instruction before and goes on at once.
+  until.fresh = (return_here_ || fork_here_) && !break_here_;
   searched_ = {};
   Position next_try;  // what is known of windows is asked once for each
   for (;;) {
@@ -385,15 +409,46 @@ Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
           store(current_, now_, true);
           return end_arrival();
         }
-        if (arrival.why == Arrival::Signal) signal_here_ = target.event;
-        if (arrival.why == Arrival::CallEntry) call_here_ = target.event;
-        if (arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork)
+        if (forks) {
           if (auto other = behind_call()) return *other;
-        return arrival;
+          fork_here_ = target.event;
+        }
+        return tell(*mark, wanted);
       default:
+        break_here_ = halt.why == Halt::Break;
         return met(halt, arrival);
     }
   }
+}
+
+// Over the call that the present stands in front of, and that has been told of or makes a process.
+Arrival Timeline::step_call(int tid, const Stops& stops, const Wanted& wanted) {
+  const std::optional<uint64_t> told = call_here_;
+  std::optional<Mark> back;  // its return
+  if (told) {
+    back = Mark{*log_.at(*told), Arrival{Arrival::CallReturn}};
+    back->arrival.nr = call_number();
+  }
+  Wanted rest = wanted;
+  rest.calls = false;
+  const std::optional<Mark> mark = next_mark(rest);
+  Wanted signals = Wanted::nothing();
+  signals.passed_signals = wanted.passed_signals;
+  signals.signals = wanted.signals;
+  Arrival arrival = step(tid, 0, 0, stops, signals);
+  if (arrival.why != Arrival::Stepped && arrival.why != Arrival::Watch) return arrival;
+  if (told && now_.event <= *told) back.reset();
+  const bool forks = mark && mark->arrival.why != Arrival::Signal && now_.event > mark->moment.event &&
+                     (!told || *told == mark->moment.event);
+  if (arrival.why == Arrival::Stepped && forks) {
+    fork_here_ = mark->moment.event;
+    arrival = mark->arrival;
+  } else if (arrival.why == Arrival::Stepped && back) {
+    return_here_ = told;
+    return back->arrival;
+  }
+  owed_forward_ = back;
+  return arrival;
 }
 
 Arrival Timeline::step(int tid, Address range_start, Address range_end, const Stops& stops,
@@ -401,38 +456,49 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
   end_diversion();
   attention.stop_asked = false;
   Arrival arrival;
+  if (auto owed = pay_forward(wanted)) return *owed;
+  std::optional<Mark> mark = next_mark(wanted);
+  // What happens here and has not been told: a signal, or a call in front of which there was a breakpoint.
+  if (mark && mark->arrival.why == Arrival::CallEntry && is_here(mark->moment)) {
+    if (auto told = tell(*mark, wanted)) return *told;
+    mark = next_mark(wanted);
+  }
   if (at_end()) return end_arrival();
+  const bool forks_here = mark && is_here(mark->moment) && mark->arrival.why != Arrival::Signal;
+  const bool in_call = call_here_ && LogIndex::returns(*log_.at(*call_here_));
+  if ((forks_here || in_call) && current_.state().tid == tid && (wanted.calls || forks_here))
+    return step_call(tid, stops, wanted);
   Moment target = log_.last();
   arrival.why = Arrival::End;
-  if (wanted.signals)
-    for (const SignalMoment& s : log_.signals()) {
-      if (s.moment.event < now_.event || s.moment.event == signal_here_) continue;
-      if (wanted.passed_signals.count(s.signo)) continue;
-      target = s.moment;
-      arrival.why = Arrival::Signal;
-      arrival.signo = s.signo;
-      break;
-    }
+  if (mark) {
+    target = mark->moment;
+    arrival = mark->arrival;
+  }
   current_.install(stops);
   Until until;
   until.point = target.position();
   Halt halt = current_.step(tid, range_start, range_end, until, true, &attention);
   arrive(halt);
-  const Position end = target.position();
-  const bool there = now_.tick == end.tick && (now_.pc == end.pc || end.pc == 0) && now_.event >= end.event;
+  const bool there = is_here(target);
   switch (halt.why) {
     case Halt::Stepped:
     case Halt::AtPoint:
-      // A step that ends in front of a signal reports it; one that ends at the end of all is just a step.
-      if (there && arrival.why == Arrival::Signal) {
-        signal_here_ = target.event;
-      } else if (halt.why == Halt::AtPoint && there) {
-        return end_arrival();
-      } else {
-        arrival.why = Arrival::Stepped;
+      // A step that ends in front of a signal reports it; one that ends at the end of all, or in front of a
+      // call, is just a step.
+      if (there && arrival.why == Arrival::Signal) return *tell(*mark, wanted);
+      if (halt.why == Halt::AtPoint && there && arrival.why == Arrival::End) return end_arrival();
+      if (halt.why == Halt::AtPoint && there) {  // on the way of a step: by another thread, or in the range
+        const int caller = current_.state().tid;
+        if (arrival.why == Arrival::CallEntry) {
+          if (auto told = tell(*mark, wanted)) return *told;
+          return step(tid, range_start, range_end, stops, wanted);
+        }
+        return step_call(caller, stops, wanted);
       }
+      arrival.why = Arrival::Stepped;
       return arrival;
     default:
+      break_here_ = halt.why == Halt::Break;
       return met(halt, arrival);
   }
 }
@@ -440,33 +506,60 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
 Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
-  Arrival arrival;
-  Position goal;
-  const std::optional<Mark> mark = previous_mark(now_, wanted);
-  const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
-  bool found = false;
-  if (!stops.breaks.empty() || !stops.watches.empty()) {
-    const Halt last = search_back(stops, lowest);
-    if (last.why == Halt::Interrupted) {
-      arrival.why = Arrival::Interrupted;  // the present stays where it is
-      return arrival;
+  for (;;) {
+    Arrival arrival;
+    if (const auto owed = std::exchange(owed_backward_, std::nullopt))
+      if (auto told = tell(*owed, wanted)) return *told;
+    // In front of a call that was told of there may be a breakpoint, too: that came before.
+    if ((call_here_ || passed_here_) && !break_here_ && !stops.breaks.empty()) {
+      current_.install(stops);
+      if (current_.break_here()) {
+        break_here_ = true;
+        arrival.why = Arrival::Break;
+        return arrival;
+      }
     }
-    if (last.why != Halt::None) {
-      found = true;
-      arrival.why = last.why == Halt::Break ? Arrival::Break : Arrival::Watch;
-      arrival.address = last.address;
-      arrival.watch_kind = last.watch_kind;
-      goal = last.why == Halt::Break ? last.at : last.before;
+    Position goal;
+    const std::optional<Mark> mark = previous_mark(now_, wanted);
+    const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
+    bool found = false;
+    if (!stops.breaks.empty() || !stops.watches.empty()) {
+      const Halt last = search_back(stops, lowest);
+      if (last.why == Halt::Interrupted) {
+        arrival.why = Arrival::Interrupted;  // the present stays where it is
+        return arrival;
+      }
+      if (last.why != Halt::None) {
+        found = true;
+        arrival.why = last.why == Halt::Break ? Arrival::Break : Arrival::Watch;
+        arrival.address = last.address;
+        arrival.watch_kind = last.watch_kind;
+        goal = last.why == Halt::Break ? last.at : last.before;
+      }
     }
+    // A breakpoint in front of a call comes before that, and what the call changes before its return.
+    bool first = found && mark && goal < mark->moment.position();
+    if (found && mark && goal == mark->moment.position() && mark->arrival.why != Arrival::Signal)
+      first = arrival.why == Arrival::Break || return_here_ != mark->moment.event;
+    if (mark && (!found || first)) {
+      if (auto there = go_back_to(*mark, wanted)) return *there;
+      passed_here_ = mark->moment.event;
+      if (attention.stop_asked) {
+        arrival.why = Arrival::Interrupted;
+        return arrival;
+      }
+      continue;
+    }
+    if (!found) {
+      Arrival there = go_to_start();
+      there.why = Arrival::Begin;
+      return there;
+    }
+    Arrival there = go_to(goal);
+    break_here_ = arrival.why == Arrival::Break;
+    if (mark && mark->arrival.why == Arrival::CallEntry && is_here(mark->moment)) owed_backward_ = mark;
+    return there.why == Arrival::Sought ? arrival : there;
   }
-  if (mark && (!found || goal < mark->moment.position())) return go_back_to(*mark);
-  if (!found) {
-    Arrival there = go_to_start();
-    there.why = Arrival::Begin;
-    return there;
-  }
-  Arrival there = go_to(goal);
-  return there.why == Arrival::Sought ? arrival : there;
 }
 
 Arrival Timeline::step_back(int tid) {
@@ -566,13 +659,13 @@ Halt Timeline::run_diverted(const Stops& stops, std::optional<int> step_tid) {
   attention.stop_asked = false;
   worker.install(stops);
   Until until;
+  until.fresh = true;  // a breakpoint on the first instruction of a function that is called
   if (step_tid) return worker.step(*step_tid, 0, 0, until, true, &attention);
   for (;;) {
     until.tick = worker.state().at.tick + slice_;
     Halt halt = worker.run(until, true, &attention);
     if (halt.why == Halt::AtTick && attention.stop_asked) halt.why = Halt::Interrupted;
     if (halt.why != Halt::AtTick) return halt;
-    until.fresh = true;
   }
 }
 

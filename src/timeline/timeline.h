@@ -17,10 +17,10 @@ namespace backstep::timeline {
 struct Wanted {
   std::set<int> passed_signals;  // those do not stop
   bool signals = true;
-  bool forks = false;          // new processes, where the call that made them returns
-  bool vforks = false;         // those of vfork, told apart; else they count as forks
-  bool calls = false;          // system calls, before and behind
-  std::set<int> call_numbers;  // empty: all
+  bool forks = false;               // new processes, where the call that made them returns
+  bool vforks = false;              // those of vfork, told apart; else they count as forks
+  bool calls = false;               // system calls, before and behind
+  std::set<uint64_t> call_numbers;  // empty: all
 
   static Wanted nothing() {
     Wanted w;
@@ -77,7 +77,11 @@ class Timeline {
   Worker& present() { return diversion_ ? diversion_ : current_; }
   // A copy of the present that may be changed; gone with the next movement.
   Worker& divert();
+  Worker& divert_to(int tid);  // … in which this thread has the turn
+  // The present of the recorded run, whatever was changed in a diversion.
+  Worker& recorded() { return current_; }
   bool diverted() const { return static_cast<bool>(diversion_); }
+  uint64_t diversions() const { return diversions_; }  // so far
   void end_diversion() { diversion_ = Worker(); }
 
   // The controller's ear while workers run; set once.
@@ -160,18 +164,30 @@ class Timeline {
   };
   std::optional<Mark> next_mark(const Wanted& wanted) const;
   std::optional<Mark> previous_mark(const Position& before, const Wanted& wanted) const;
-  Arrival go_back_to(Mark mark);
+  std::optional<Arrival> go_back_to(Mark mark, const Wanted& wanted);
   std::optional<Arrival> behind_call();
+  // Where `mark` happens the present is; what is to be told of it. nullopt: nothing.
+  std::optional<Arrival> tell(const Mark& mark, const Wanted& wanted);
+  std::optional<Arrival> pay_forward(const Wanted& wanted);
+  bool is_here(const Moment& moment) const;
+  uint64_t call_number();  // of the call that the present stands in front of
+  std::optional<Arrival> forward_part(const Stops& stops, const Wanted& wanted);
+  Arrival step_call(int tid, const Stops& stops, const Wanted& wanted);
 
   LogIndex log_;
   StoredCheckpoints stored_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
+  uint64_t diversions_ = 0;
   Position now_;
-  std::optional<uint64_t> signal_here_;  // event of the signal that the last movement stopped for
-  std::optional<uint64_t> call_here_;    // likewise a system call
-  bool end_told_ = false;                // the signal at the end was reported
-  double ticks_per_second_ = 20e6;       // measured
+  // What of the present place has been told, by events. In the order of time: a breakpoint in front of the
+  // call, the call; what it changed, the new process, its return, and a breakpoint behind it.
+  std::optional<uint64_t> signal_here_, call_here_, fork_here_, return_here_;
+  std::optional<uint64_t> passed_here_;  // a call that turned out not to be a wanted one
+  bool break_here_ = false;
+  std::optional<Mark> owed_forward_, owed_backward_;  // to be told next in that direction, here
+  bool end_told_ = false;                             // the signal at the end was reported
+  double ticks_per_second_ = 20e6;                    // measured
   double seen_ticks_ = 0, seen_seconds_ = 0;
   double fork_seconds_ = 0.002;
   double restore_seconds_ = 0.003;

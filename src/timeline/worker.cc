@@ -86,6 +86,7 @@ void pack(Packer& p, const Stops& stops) {
     p.put(w.kind).put(w.start).put(w.length).put(static_cast<uint32_t>(w.conditions.size()));
     for (const auto& c : w.conditions) p.put_bytes(c.data(), c.size());
   }
+  p.put(stops.thread);
 }
 
 Stops unpack_stops(Unpacker& u) {
@@ -104,6 +105,7 @@ Stops unpack_stops(Unpacker& u) {
     w.conditions.resize(u.get<uint32_t>());
     for (auto& c : w.conditions) c = u.get_bytes();
   }
+  stops.thread = u.get<int>();
   return stops;
 }
 
@@ -262,6 +264,10 @@ class Service {
       }
       case Command::Divert:
         replayer_.divert();
+        replayer_.divert_to(u.get<int>());
+        break;
+      case Command::BreakHere:
+        answer.put(replayer_.breakpoint_here());
         break;
       case Command::Siginfo: {
         auto info = replayer_.probe_fault();
@@ -683,8 +689,12 @@ std::optional<Position> Worker::last_step_before(int tid, const Position& end, c
   return found ? std::optional(at) : std::nullopt;
 }
 
-void Worker::divert() {
-  ask(Command::Divert, Packer());
+void Worker::divert(int tid) {
+  ask(Command::Divert, Packer().put(tid));
+}
+
+bool Worker::break_here() {
+  return ask(Command::BreakHere, Packer()).get<bool>();
 }
 
 std::vector<uint8_t> Worker::siginfo() {

@@ -82,7 +82,8 @@ class Worker {
   // Waits until one of them has an answer, or somebody wants a stop (then null).
   static Worker* wait_for(const std::vector<Worker*>& workers, const Attention* attention);
   std::optional<Position> last_step_before(int tid, const Position& end, const Attention* attention);
-  void divert();
+  void divert(int tid = 0);
+  bool break_here();
   std::vector<uint8_t> siginfo();
   std::string maps();
   uint32_t checksum();
