@@ -1,6 +1,7 @@
 #include "serve/debuggee.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -64,7 +65,15 @@ const timeline::Registers& Debuggee::registers_of(int tid) {
 
 void Debuggee::set_registers(int tid, const timeline::Registers& registers) {
   timeline.divert().set_registers(tid, registers);
+  if (std::exchange(sent_in_, timeline.diversions()) != timeline.diversions()) sent_.clear();
+  std::erase(sent_, tid);
+  if (registers.rip != timeline.recorded().registers(tid).rip) sent_.push_back(tid);
   registers_[tid] = registers;
+}
+
+std::optional<int> Debuggee::sent_thread() const {
+  if (!timeline.diverted() || sent_in_ != timeline.diversions() || sent_.empty()) return std::nullopt;
+  return sent_.back();
 }
 
 void Debuggee::forget() {

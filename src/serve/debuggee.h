@@ -33,17 +33,23 @@ class Debuggee {
   const timeline::Registers& registers_of(int tid);
   void set_registers(int tid, const timeline::Registers& registers);  // in a diversion
   void forget();
+  void pretend(int tid, const timeline::Registers& registers) { registers_[tid] = registers; }  // until then
   ReadGuest memory();
 
   const std::vector<uint8_t>& auxv() const { return auxv_; }
   std::string thread_name(int thread);
   std::vector<uint8_t> siginfo;  // of the signal that the last movement stopped for
+  int signal_thread = 0;         // who gets it; 0: there was none
+  // The thread that was sent elsewhere last (its pc written) in the present diversion, and not back yet.
+  std::optional<int> sent_thread() const;
 
  private:
   std::vector<uint8_t> auxv_;
   std::optional<timeline::ThreadNames> thread_names_;  // looked for once
   std::optional<timeline::WorkerState> state_;
   std::map<int, timeline::Registers> registers_;
+  std::vector<int> sent_;
+  uint64_t sent_in_ = 0;  // which diversion
 };
 
 }  // namespace backstep::serve

@@ -1,6 +1,9 @@
 // What gdb and lldb ask about the recorded process besides registers and memory: documents (qXfer),
 // libraries, thread-local variables, files of /proc. All of it is about the present moment.
+#include <sys/syscall.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
@@ -25,6 +28,22 @@ std::string part_of(const std::string& document, std::string_view range) {
   return (*offset + piece.size() < document.size() ? "m" : "l") + piece;
 }
 
+// Of the signal that ended the program: its siginfo is not in the log, but who sent it may be.
+std::vector<uint8_t> sent_signal(const timeline::LogIndex& log) {
+  siginfo_t info{};
+  info.si_signo = log.end_signal();
+  info.si_code = SI_USER;
+  if (auto before = log.previous_moment(log.last().event, [](const timeline::Moment&) { return true; });
+      before && before->kind == recording::EventKind::Syscall && before->tick == log.last().tick &&
+      (before->nr == SYS_kill || before->nr == SYS_tkill || before->nr == SYS_tgkill)) {
+    if (before->nr != SYS_kill) info.si_code = SI_TKILL;
+    info.si_pid = log.pid();
+  }
+  std::vector<uint8_t> bytes(sizeof info);
+  std::memcpy(bytes.data(), &info, sizeof info);
+  return bytes;
+}
+
 }  // namespace
 
 std::string GdbServer::transfer(std::string_view packet) {
@@ -37,7 +56,14 @@ std::string GdbServer::transfer(std::string_view packet) {
   if (takes("auxv:read::")) return part_of(std::string(at().auxv().begin(), at().auxv().end()), packet);
   if (takes("libraries-svr4:read:")) {
     packet.remove_prefix(std::min(packet.size(), packet.find(':') + 1));
-    return part_of(libraries_document(loaded_libraries(at().auxv(), at().memory())), packet);
+    auto has_probes = [&](const std::string& name) {
+      auto [known, fresh] = has_probes_.try_emplace(name, false);
+      if (fresh) known->second = has_exception_probes(files_.stored(name));
+      return known->second;
+    };
+    const std::vector<Loaded> list =
+        selected().libraries.with_kept(loaded_libraries(at().auxv(), at().memory()), has_probes);
+    return part_of(libraries_document(list), packet);
   }
   if (takes("memory-map:read::"))
     // What is mapped changes with time, and gdb asks only once: all of it may be memory.
@@ -68,18 +94,24 @@ std::string GdbServer::transfer(std::string_view packet) {
           const char* name = guest::syscall_row(t.call).name;
           extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
         }
-        xml += fmt::format("<thread id=\"{}\" name=\"{}\">{}</thread>\n", thread_id(pid, t.tid),
-                           escaped(process.view->thread_name(t.name)), extra);
+        // What pthread_self() gives; before the C library has set it up there is none.
+        const uint64_t handle = process.view->registers_of(t.tid).fs_base;
+        xml +=
+            fmt::format("<thread id=\"{}\" name=\"{}\"{}>{}</thread>\n", thread_id(pid, t.tid),
+                        escaped(process.view->thread_name(t.name)),
+                        handle ? fmt::format(" handle=\"{}\"", to_hex(&handle, sizeof handle)) : "", extra);
       }
     }
     return part_of(xml + "</threads>\n", packet);
   }
   if (takes("siginfo:read::")) {
-    if (at().siginfo.empty() && timeline().at_end() && timeline().log().end_signal() &&
-        !timeline().diverted())
-      at().siginfo = timeline().present().fork().siginfo();
+    // Of the thread that it was sent to, as long as that stands in front of it.
+    if (!at().signal_thread || general_thread() != at().signal_thread) return "E01";
+    const timeline::LogIndex& log = timeline().log();
+    if (at().siginfo.empty() && timeline().at_end() && log.end_signal() && !timeline().diverted())
+      at().siginfo = log.end_sent() ? sent_signal(log) : timeline().present().fork().siginfo();
     std::string info(at().siginfo.begin(), at().siginfo.end());
-    info.resize(128);
+    info.resize(sizeof(siginfo_t));
     return part_of(info, packet);
   }
   if (takes("siginfo:write::")) return "OK";

@@ -64,10 +64,12 @@ std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_vie
 
 }  // namespace
 
-GdbServer::GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording)
+GdbServer::GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording,
+                     bool scripted)
     : options_(std::move(options)),
       library_(std::move(library)),
       recording_(std::move(recording)),
+      scripted_(scripted),
       last_log_(options_.process),
       files_(library_, recording_) {
   files_.made_up = [this](const std::string& path) { return proc_file(path); };
@@ -82,7 +84,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   ear_.stop_wanted = [&] { return stream.interrupted(); };
   ear_.output = [&](const std::string& text) { tell(text); };
   wanted_ = {};
-  general_ = continue_pid_ = 0;
+  general_ = continue_pid_ = continue_tid_ = 0;
   multiprocess_ = swbreak_ = hwbreak_ = exec_events_ = extended_ = false;
   told_diverted_ = false;
   interrupted_.reset();
@@ -154,10 +156,16 @@ int GdbServer::general_thread() {
 }
 
 std::string GdbServer::stop_reply(std::string_view head) {
-  const int tid = at().state().tid;
+  return stop_of(at().state().tid, head);
+}
+
+std::string GdbServer::stop_of(int tid, std::string_view head) {
   general_ = tid;
+  return stop_of(tid, at().registers_of(tid), head);
+}
+
+std::string GdbServer::stop_of(int tid, const Registers& r, std::string_view head) {
   std::string reply(head);
-  const Registers& r = at().registers_of(tid);
   for (size_t n : {RegisterLayout::kRbp, RegisterLayout::kRsp, RegisterLayout::kRip}) {
     auto bytes = at().layout.get(r, n);
     reply += fmt::format("{:x}:{};", n, to_hex(bytes.data(), bytes.size()));
@@ -168,6 +176,7 @@ std::string GdbServer::stop_reply(std::string_view head) {
 std::string GdbServer::stop_reply(const Arrival& arrival) {
   at().forget();
   at().siginfo.clear();
+  at().signal_thread = 0;
   std::string head = "T05";
   switch (arrival.why) {
     case Arrival::Stepped:
@@ -180,12 +189,13 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       }
       break;
     case Arrival::Watch: {
-      static constexpr const char* kKinds[] = {"watch", "rwatch", "awatch"};
+      static constexpr const char* kKinds[] = {"watch", "rwatch", "awatch", "watch"};
       head += fmt::format("{}:{:x};", kKinds[arrival.watch_kind], arrival.address);
       break;
     }
     case Arrival::Signal:
       head = fmt::format("T{:02x}", to_gdb_signal(arrival.signo));
+      at().signal_thread = at().state().tid;
       for (const auto& s : timeline().log().signals())
         if (s.moment.tick == timeline().now().tick && s.moment.pc == timeline().now().pc &&
             s.signo == arrival.signo)
@@ -221,9 +231,10 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
   return last_stop_;
 }
 
-timeline::Stops GdbServer::stops() {
+timeline::Stops GdbServer::stops(int thread) {
   const Points& points = selected().points;
   timeline::Stops stops;
+  stops.thread = thread;
   for (auto& [key, conditions] : points.breaks) {
     auto same = std::find_if(stops.breaks.begin(), stops.breaks.end(),
                              [pc = key.second](const replayer::Breakpoint& b) { return b.pc == pc; });
@@ -247,18 +258,92 @@ bool GdbServer::was_interrupted() {
   return when && std::chrono::steady_clock::now() - *when < kAtOnce;
 }
 
-std::string GdbServer::move(const std::function<Arrival()>& movement, Way way) {
+// gdb steps over a breakpoint without it, and with nothing but that thread (so does any step with
+// scheduler-locking). gdb 13 hangs unless that step ends as one.
+bool GdbServer::steps_over_breakpoint(const Resumed& resumed) {
+  if (!resumed.step || !resumed.thread) return false;
+  const Points& points = selected().points;
+  const Address pc = at().registers_of(resumed.thread).rip;
+  return !points.breaks.count({'0', pc}) && !points.breaks.count({'1', pc});
+}
+
+// So what happens on the way is told later; a call in front of which it stands, in words.
+std::optional<std::string> GdbServer::step_over(const timeline::Position& from,
+                                                const std::function<Arrival()>& movement, Arrival& arrival,
+                                                int thread) {
+  for (;;) {
+    if (arrival.why == Arrival::CallEntry) {
+      const char* name = guest::syscall_row(arrival.nr).name;
+      tell(fmt::format("backstep: call to syscall {}\n", name ? name : std::to_string(arrival.nr)));
+      at().forget();
+      return last_stop_ = stop_of(thread, "T00");
+    }
+    if (arrival.why != Arrival::CallReturn && arrival.why != Arrival::Fork && arrival.why != Arrival::Vfork)
+      return std::nullopt;
+    selected().deferred.push_back({arrival, {}});
+    if (timeline().now() != from) break;
+    arrival = movement();
+  }
+  arrival.why = Arrival::Stepped;
+  return std::nullopt;
+}
+
+std::optional<std::string> GdbServer::tell_deferred(const Resumed& resumed) {
+  auto& deferred = selected().deferred;
+  std::erase_if(deferred, [&](const auto& d) { return d.place && *d.place != timeline().now(); });
+  if (deferred.empty() || steps_over_breakpoint(resumed)) return std::nullopt;
+  if (resumed.thread && resumed.thread != at().state().tid) return std::nullopt;
+  const Arrival arrival = deferred.front().arrival;
+  deferred.pop_front();
+  return stop_reply(arrival);
+}
+
+std::string GdbServer::move(const std::function<Arrival()>& movement, const Resumed& resumed) {
+  const bool backward = resumed.way == Backwards;
   if (was_interrupted()) {
     Arrival here;
     here.why = Arrival::Interrupted;
     return stop_reply(here);
   }
-  Arrival arrival = with_old_value(movement(), way == Backwards);
-  // A child that gdb has as an inferior of its own already cannot be born again.
-  while ((arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork) && attached_.count(arrival.pid))
-    arrival = with_old_value(movement(), way == Backwards);
-  if (auto reply = beyond(arrival, way)) return *reply;
-  return stop_reply(arrival);
+  const bool over = steps_over_breakpoint(resumed);
+  const timeline::Position from = timeline().now();
+  std::optional<Registers> before;
+  if (over && resumed.way == Forwards) before = at().registers_of(resumed.thread);
+  Arrival arrival;
+  bool alive = false;  // the only one that gdb has resumed is not the one that stopped
+  for (;;) {
+    arrival = with_old_value(movement(), backward);
+    at().forget();
+    const bool forks = arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork;
+    // A child that gdb has as an inferior of its own already cannot be born again.
+    if (forks && attached_.count(arrival.pid)) continue;
+    alive = false;
+    if (resumed.thread && at().state().tid != resumed.thread)
+      for (const auto& t : at().state().threads) alive |= t.tid == resumed.thread;
+    const bool elsewhere = forks || arrival.why == Arrival::Signal || arrival.why == Arrival::CallEntry ||
+                           arrival.why == Arrival::CallReturn;
+    if (alive && !resumed.step && elsewhere && !timeline().at_end()) continue;
+    break;
+  }
+  if (before && !alive && at().state().tid != resumed.thread && arrival.why == Arrival::Stepped) {
+    // It has ended with this step. gdb hears of that last step of it; it looks for its threads afterwards.
+    constexpr unsigned kSyscallLength = 2;
+    before->rip += kSyscallLength;
+    return last_stop_ = stop_of(resumed.thread, *before, "T05");
+  }
+  if (over && !alive)
+    if (auto reply = step_over(from, movement, arrival, resumed.thread)) return *reply;
+  if (auto reply = beyond(arrival, resumed.way)) return *reply;
+  const bool end = arrival.why == Arrival::End || arrival.why == Arrival::Begin;
+  if (!alive && !(over && end)) return stop_reply(arrival);
+  // Else it is that thread's stop.
+  if (resumed.step && !end && arrival.why != Arrival::Interrupted) {
+    if (arrival.why != Arrival::Stepped) selected().deferred.push_back({arrival, timeline().now()});
+    return last_stop_ = stop_of(resumed.thread, "T05");
+  }
+  std::string head = stop_reply(arrival);
+  head.erase(head.find(fmt::format("{:x}:", RegisterLayout::kRbp)));
+  return last_stop_ = stop_of(resumed.thread, over && end ? "T00" : head);
 }
 
 // gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
@@ -297,11 +382,6 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
   return arrival;
 }
 
-// Is the diversion in the middle of a call that gdb makes?
-bool GdbServer::pc_changed() {
-  return timeline().diverted() && at().registers_of(at().state().tid).rip != timeline().now().pc;
-}
-
 std::string GdbServer::run_diverted(std::optional<int> step_tid) {
   Halt halt = timeline().run_diverted(stops(), step_tid);
   at().forget();
@@ -320,9 +400,22 @@ std::string GdbServer::run_diverted(std::optional<int> step_tid) {
   return last_stop_;
 }
 
+// Before a called function runs, gdb gets another thread off its breakpoint. That one is to stay where it is:
+// the step is made in a copy of the copy, and gdb sees where it led to until it goes on.
+std::string GdbServer::step_aside(int thread) {
+  timeline::Worker aside = timeline().present().fork();
+  aside.divert(thread);
+  aside.install({});
+  aside.step(thread, 0, 0, {}, false, nullptr);
+  at().forget();
+  at().pretend(thread, aside.registers(thread));
+  return last_stop_ = stop_of(thread, "T05");
+}
+
 std::string GdbServer::resume(std::string_view actions) {
   // One action with a thread may be a step; the others run on as they did.
   std::optional<int> step;
+  int lone = 0;  // -1: all, or several
   Address range_start = 0, range_end = 0;
   while (!actions.empty()) {
     if (actions.starts_with(';')) actions.remove_prefix(1);
@@ -338,6 +431,7 @@ std::string GdbServer::resume(std::string_view actions) {
     }
     const char kind = action[0];
     if (kind == 't') return "OK";
+    lone = tid > 0 && (lone == 0 || lone == tid) ? tid : -1;
     if ((kind == 's' || kind == 'S' || kind == 'r') && !step) {
       step = tid;
       if (kind == 'r') {
@@ -350,15 +444,38 @@ std::string GdbServer::resume(std::string_view actions) {
   }
   if (auto reply = pending_reply()) return *reply;
   if (step && *step <= 0) step = at().state().tid;
-  if (!pc_changed()) tell_diverted();
-  if (pc_changed()) return run_diverted(step);
-  if (step) {
-    bool alive = false;
-    for (const auto& t : at().state().threads) alive |= t.tid == *step;
-    if (!alive) step = at().state().tid;
-    return move([&] { return timeline().step(*step, range_start, range_end, stops(), wanted_); });
+  if (const auto tid = at().sent_thread()) {  // in the middle of a call that gdb makes
+    if (step && lone > 0 && lone != *tid) return step_aside(lone);
+    timeline().divert_to(step.value_or(*tid));
+    at().forget();
+    return run_diverted(step);
   }
-  return move([&] { return timeline().forward(stops(), wanted_); });
+  tell(diverted_text(false));
+  bool alive = false, lone_alive = false;
+  for (const auto& t : at().state().threads) {
+    alive |= t.tid == step;
+    lone_alive |= t.tid == lone;
+  }
+  Resumed resumed{Forwards, lone_alive ? lone : 0, step.has_value()};
+  if (auto reply = tell_deferred(resumed)) return *reply;
+  if (step) {
+    if (!alive) step = at().state().tid;
+    return move([&] { return timeline().step(*step, range_start, range_end, stops(), wanted_); }, resumed);
+  }
+  return move([&] { return timeline().forward(stops(resumed.thread), wanted_); }, resumed);
+}
+
+std::string GdbServer::resume_back(bool step) {
+  select_to_continue();
+  if (auto reply = pending_reply()) return *reply;
+  tell(diverted_text(false));
+  selected().deferred.clear();
+  Resumed resumed{step ? StepBack : Backwards, 0, step};
+  for (const auto& t : at().state().threads)
+    if (t.tid == continue_tid_) resumed.thread = t.tid;
+  if (!step) return move([&] { return timeline().backward(stops(resumed.thread), wanted_); }, resumed);
+  const int tid = resumed.thread ? resumed.thread : at().state().tid;
+  return move([&] { return timeline().step_back(tid); }, resumed);
 }
 
 std::string GdbServer::set_point(std::string_view packet) {
@@ -469,13 +586,17 @@ std::string GdbServer::memory(std::string_view packet) {
   return timeline().divert().write(*address, bytes) ? "OK" : "E14";
 }
 
-void GdbServer::tell_diverted() {
-  if (told_diverted_ || !timeline().diverted()) return;
+// Once. A script of ours in gdb asks for it at the change: the protocol has no room for a word there. Others
+// hear of it when the change is dropped.
+std::string GdbServer::diverted_text(bool asked) {
+  if (told_diverted_ || !timeline().diverted() || asked != scripted_) return "";
   told_diverted_ = true;
-  tell(
-      "backstep: history cannot be changed. Your change is in a copy of the program, which is dropped with "
-      "the "
-      "next step in time.\n");
+  return asked ? "backstep: history cannot be changed. Your change is in a copy of the program, which is "
+                 "dropped "
+                 "with the next step in time.\n"
+               : "backstep: history cannot be changed. Your change was in a copy of the program, which is "
+                 "dropped "
+                 "now.\n";
 }
 
 // `watch-condition ADDRESS LENGTH [CODE...]`, from the script that we give to gdb: the protocol has no
@@ -512,28 +633,38 @@ std::string GdbServer::rcmd(std::string_view hex) {
   constexpr std::string_view kNext = "--next ";
   const bool next = line.starts_with(kNext);
   if (next) line.erase(0, kNext.size());
-  if (line.starts_with("watch-condition ")) return watch_condition(line);
-  if (line == "settled") {  // from the script, when gdb has shown where it is
-    selected().gone_to.reset();
-    return "OK";
-  }
-  Monitor::Answer a;
-  if (const std::vector<std::string> words = words_of(line); !words.empty() && words[0] == "process") {
-    a.text = process_command(words);
-  } else {
-    a = at().monitor.run(line);
-  }
-  if (a.moved) {
-    at().forget();
-    if (next) {
-      selected().gone_to = a.moved;
-    } else {
-      last_stop_ = stop_reply(*a.moved);
+  try {
+    if (line.starts_with("watch-condition ")) return watch_condition(line);
+    if (line == "settled") {  // from the script, when gdb has shown where it is
+      selected().gone_to.reset();
+      return "OK";
     }
-  } else if (next && !selected().gone_to) {
-    selected().gone_to = Arrival{};  // the step that follows must not move
+    if (line == "changed") {  // … when the user has changed something
+      tell(diverted_text(true));
+      return "OK";
+    }
+    Monitor::Answer a;
+    if (const std::vector<std::string> words = words_of(line); !words.empty() && words[0] == "process") {
+      a.text = process_command(words);
+    } else {
+      a = at().monitor.run(line);
+    }
+    if (a.moved) {
+      at().forget();
+      selected().deferred.clear();
+      if (next) {
+        selected().gone_to = a.moved;
+      } else {
+        last_stop_ = stop_reply(*a.moved);
+      }
+    } else if (next && !selected().gone_to) {
+      selected().gone_to = Arrival{};  // the step that follows must not move
+    }
+    tell(a.text);
+  } catch (const Error& e) {
+    // gdb takes any other answer for text in hexadecimal.
+    tell(fmt::format("{}\n", e.what()));
   }
-  tell(a.text);
   return "OK";
 }
 
@@ -589,7 +720,7 @@ std::string GdbServer::query(std::string_view packet) {
     packet.remove_prefix(1);
     while (packet.starts_with(';')) {
       packet.remove_prefix(1);
-      if (auto n = take_hex(packet)) wanted_.call_numbers.insert(static_cast<int>(*n));
+      if (auto n = take_hex(packet)) wanted_.call_numbers.insert(*n);
     }
     return "OK";
   }
@@ -641,6 +772,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
         general_ = *tid;
       } else {
         continue_pid_ = process_of(p.substr(2)).value_or(0);
+        continue_tid_ = std::max(0, *tid);
       }
       return "OK";
     }
@@ -656,11 +788,7 @@ std::optional<std::string> GdbServer::answer(const std::string& packet) {
       return resume("s");
     case 'b': {
       if (p != "bc" && p != "bs") return "";
-      select_to_continue();
-      if (auto reply = pending_reply()) return reply;
-      tell_diverted();
-      if (p == "bc") return move([&] { return timeline().backward(stops(), wanted_); }, Backwards);
-      return move([&, tid = at().state().tid] { return timeline().step_back(tid); }, StepBack);
+      return resume_back(p == "bs");
     }
     case 'v':
       if (p == "vCont?") return "vCont;c;C;s;S;t;r";

@@ -2,6 +2,7 @@
 // other.
 #pragma once
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,8 @@ namespace backstep::serve {
 
 class GdbServer {
  public:
-  GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording);
+  // `scripted`: what connects is a gdb with our script (gdb_script.cc).
+  GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording, bool scripted);
 
   // Until the other side detaches, kills or goes. The place in time stays for the next one.
   enum class Left { Detached, Killed, Gone };
@@ -46,7 +48,14 @@ class GdbServer {
     bool vfork_done = false;  // the parent of one: gdb waits to hear that it has its memory again
     std::optional<Arrival> gone_to;  // where it has gone without gdb's knowing; the next resume tells
     std::optional<timeline::Position> shown;  // of a watchpoint's hit there, gdb has seen the other side
-    uint64_t change_to = 0;  // likewise, a log of the same process: the next resume tells it as an execve
+    uint64_t change_to = 0;   // likewise, a log of the same process: the next resume tells it as an execve
+    KeptLibraries libraries;  // that gdb has seen
+    // What gdb could not be told while it had resumed only one thread: it hears of it with the next resume.
+    struct Deferred {
+      Arrival arrival;
+      std::optional<timeline::Position> place;  // another thread's: nothing to tell any more elsewhere
+    };
+    std::deque<Deferred> deferred;
   };
 
   // Answers of one packet; nullopt: the session ends.
@@ -56,9 +65,25 @@ class GdbServer {
   std::string set_point(std::string_view packet);  // Z, z
   std::string resume(std::string_view packet);     // vCont
   enum Way { Forwards, Backwards, StepBack };
-  std::string move(const std::function<Arrival()>& movement, Way way = Forwards);
+  // `thread`: gdb has resumed only this one (it steps over a breakpoint, or scheduler-locking is on), and
+  // must not hear of a stop of another. 0: all.
+  struct Resumed {
+    Way way = Forwards;
+    int thread = 0;
+    bool step = false;
+  };
+  std::string move(const std::function<Arrival()>& movement, const Resumed& resumed);
+  std::optional<std::string> step_over(const timeline::Position& from,
+                                       const std::function<Arrival()>& movement, Arrival& arrival,
+                                       int thread);
+  std::optional<std::string> tell_deferred(const Resumed& resumed);
+  std::string resume_back(bool step);  // bc, bs
+  std::string stop_of(int thread, std::string_view head);
+  std::string stop_of(int thread, const timeline::Registers& registers, std::string_view head);
+  bool steps_over_breakpoint(const Resumed& resumed);
   Arrival with_old_value(const Arrival& arrival, bool backward);
   std::string run_diverted(std::optional<int> step_tid);
+  std::string step_aside(int thread);
   std::string stop_reply(const Arrival& arrival);
   std::string stop_reply(std::string_view head);
   std::string registers(std::string_view packet);  // g G p P
@@ -66,7 +91,7 @@ class GdbServer {
   std::string rcmd(std::string_view hex);
   std::string watch_condition(const std::string& line);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
-  void tell_diverted();
+  std::string diverted_text(bool asked);
   std::string thread_local_variable(std::string_view packet);  // qGetTLSAddr
   std::string region_info(std::string_view packet);            // qMemoryRegionInfo
   std::optional<std::string> proc_file(const std::string& path);
@@ -101,13 +126,13 @@ class GdbServer {
   std::string thread_id(int pid, int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
   int general_thread();
-  timeline::Stops stops();
-  bool pc_changed();
+  timeline::Stops stops(int thread = 0);
   bool was_interrupted();
 
   const ReplayOptions options_;
   const recording::Library library_;
   const recording::Recording recording_;
+  const bool scripted_;
   std::map<uint64_t, std::unique_ptr<Debuggee>> held_;  // by log
   uint64_t uses_ = 0;
   uint64_t last_log_;                 // that was selected: what the next gdb finds, and `run` starts again
@@ -118,13 +143,15 @@ class GdbServer {
   uint64_t files_of_ = 0;  // which log's they are
   timeline::Attention ear_;
   PacketStream* stream_ = nullptr;
+  std::map<std::string, bool> has_probes_;                       // by library
   std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // in those; looked for once
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false, exec_events_ = false, extended_ = false;
-  int general_ = 0, continue_pid_ = 0;  // 0: any
+  int general_ = 0, continue_pid_ = 0, continue_tid_ = 0;  // 0: any
   timeline::Wanted wanted_;
   std::string last_stop_ = "T05";
   bool told_diverted_ = false;
+  unsigned steps_at_end_ = 0;                                         // that were not told that they are
   std::optional<std::chrono::steady_clock::time_point> interrupted_;  // a Ctrl-C that came while nothing ran
 };
 

@@ -11,8 +11,10 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -100,6 +102,39 @@ std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const Rea
     list = next.value_or(0);
   }
   return result;
+}
+
+std::vector<Loaded> KeptLibraries::with_kept(std::vector<Loaded> list,
+                                             const std::function<bool(const std::string&)>& has_probes) {
+  auto is_in = [](const std::vector<Loaded>& libraries, const Loaded& l) {
+    return std::any_of(libraries.begin(), libraries.end(),
+                       [&](const Loaded& other) { return other.base == l.base; });
+  };
+  for (const Loaded& l : list)
+    if (!l.name.empty() && !is_in(kept_, l) && has_probes(l.name)) {
+      kept_.push_back(l);
+      first_ = {list.front()};
+      for (const Loaded& other : list)
+        if (other.name.find("/ld-") != std::string::npos) first_.push_back(other);
+    }
+  if (kept_.empty()) return list;
+  if (list.empty()) list = first_;
+  for (const Loaded& l : kept_)
+    if (!is_in(list, l)) list.push_back(l);
+  return list;
+}
+
+bool has_exception_probes(const std::string& file) {
+  constexpr std::string_view kProbe{"libstdcxx\0throw", 15};
+  std::ifstream in(file, std::ios::binary);
+  std::string part, last;
+  for (std::vector<char> buffer(1 << 20); in;) {
+    in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    part.assign(last).append(buffer.data(), static_cast<size_t>(in.gcount()));
+    if (part.find(kProbe) != std::string::npos) return true;
+    last = part.substr(part.size() - std::min(part.size(), kProbe.size()));
+  }
+  return false;
 }
 
 std::string libraries_document(const std::vector<Loaded>& libraries) {

@@ -45,8 +45,8 @@ struct Session {
   recording::Recording recording;
   GdbServer server;
 
-  explicit Session(const ReplayOptions& options)
-      : recording(library.resolve(options.recording)), server(options, library, recording) {}
+  Session(const ReplayOptions& options, bool scripted)
+      : recording(library.resolve(options.recording)), server(options, library, recording, scripted) {}
 };
 
 Fd listen_tcp(const std::string& where, std::string& shown) {
@@ -215,7 +215,7 @@ void remove_abandoned_folder(int) {
 int serve(const ReplayOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
-  Session session(options);
+  Session session(options, false);
   std::string shown;
   Fd listener = listen_tcp(options.serve, shown);
   if (!options.quiet)
@@ -234,10 +234,9 @@ int start_gdb(const ReplayOptions& given) {
   const recording::Library library = recording::Library::standard();
   recording::Recording recording = library.resolve(options.recording);
   const recording::Manifest manifest = recording.manifest();
-  // A program that was started by a wrapper, and crashed: that is what the user wants to see.
+  // A program that was started by a wrapper, and died of a signal: that is what the user wants to see.
   const recording::Final last = recording::final_end(recording, manifest.end);
-  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal &&
-      recording::is_crash(static_cast<int>(last.end->status)))
+  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
     options.process = last.process;
 
   const SocketFolder folder = make_socket_folder();
@@ -275,7 +274,7 @@ int start_gdb(const ReplayOptions& given) {
     std::string failure;
     int status = 0;
     try {
-      Session session(options);
+      Session session(options, true);
       if (write(ready[1], "r", 1) != 1) _exit(1);
       ::close(ready[1]);
       pollfd p{listener.get(), POLLIN, 0};
@@ -322,24 +321,23 @@ int start_gdb(const ReplayOptions& given) {
       "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
   const std::string at =
-      options.at.empty() && recording::is_crash(timeline::LogIndex(recording, options.process).end_signal())
-          ? "end"
-          : options.at;
+      options.at.empty() && timeline::LogIndex(recording, options.process).end_signal() ? "end" : options.at;
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(
         at == "end"
             ? "echo backstep: reverse-continue, reverse-step, reverse-finish, watch and the like go back "
-              "from here; `goto start`,\\n`last-write` and `monitor help` do more.\\n"
+              "from here; `goto start`,\\n`last-change` and `monitor help` do more.\\n"
         : at.empty()
             ? "echo backstep: at the start of the recording. `continue` goes to the end, "
               "reverse-continue, reverse-step,\\nreverse-finish, watch and the like go back; `goto`, "
-              "`last-write` and `monitor help` do more.\\n"
+              "`last-change` and `monitor help` do more.\\n"
             : "echo \\n");
   }
-  if (!at.empty() && options.last_write.empty()) words.insert(words.end(), {"-ex", "goto " + at});
-  if (!options.last_write.empty())
-    words.insert(words.end(), {"-ex", "goto end", "-ex", "last-write " + options.last_write});
+  const bool from_end = !options.last_write.empty() || !options.last_change.empty();
+  if (from_end || !at.empty()) words.insert(words.end(), {"-ex", "goto " + (from_end ? "end" : at)});
+  if (!options.last_write.empty()) words.insert(words.end(), {"-ex", "last-write " + options.last_write});
+  if (!options.last_change.empty()) words.insert(words.end(), {"-ex", "last-change " + options.last_change});
   words.insert(words.end(), options.gdb_args.begin(), options.gdb_args.end());
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());

@@ -37,6 +37,17 @@ printed '^\$9 = 6$'
 printed '^\$11 = 123$'
 printed '^value 7$'
 times 1 'history cannot be changed'
+# At the change, and not for a call.
+[ "$(grep -n 'history cannot be changed' "$T/gdb" | cut -d : -f 1)" -lt "$(grep -n '^\$5 = 1000' "$T/gdb" | cut -d : -f 1)" ] ||
+  fail "the line about changes comes too late"
+in_gdb calls 'break 11' 'continue' 'print describe(1)' 'next' 'next' 'kill' 'when'
+not_printed 'history cannot|Invalid hex'
+printed 'no process of the recording is attached'
+# A breakpoint on the first instruction of a function that is called.
+in_gdb calls 'break 11' 'continue' 'break *describe' 'print describe(9)' 'backtrace' 'finish'
+printed 'Breakpoint 2, .*describe \(n='
+printed 'function called from gdb'
+printed '"<9>"'
 
 # What a called function may do: everything inside the program, printing, looking at the clock; what it may not is told once.
 compile busy -pthread <<'C'

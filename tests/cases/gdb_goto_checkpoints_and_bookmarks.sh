@@ -23,7 +23,7 @@ for n in 1 3 4; do printed "^\\\$$n = 3\$"; done
 printed '^\$2 = 5$'
 printed '^1  @[0-9]+:0x[0-9a-f]+  event [0-9]+  third$'
 printed '^middle  @'
-printed 'last change of 0x'
+printed 'last write of chapter: thread 1 "story" in main'
 printed '^\$5 = 2$'
 printed '^\$6 = 3$'
 printed 'the recording ends at @'

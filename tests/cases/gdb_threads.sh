@@ -79,4 +79,51 @@ times 1 '^\* 1 .* "boss" \(has the turn\)'
 times 1 '^  2 .* "first" \(in futex\)'
 times 1 '^  3 .* "by another" '
 times 1 '^  4 .* "third" '
+
+# With scheduler-locking gdb resumes one thread only, and hears of that one's stops alone. A function that the user calls
+# runs in the thread that is selected, whichever has the turn. A signal's siginfo is that thread's; each has its handle.
+compile locked -pthread <<'C'
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+pthread_barrier_t b;
+int count[3];
+int twice(int x) { return 2 * x; }
+void touch(int id) { count[id]++; }
+void on_signal(int s) { (void)s; }
+void *work(void *a) {
+  for (int i = 0; i < 20; i++) { touch((int)(long)a); usleep(100); }
+  pthread_barrier_wait(&b);
+  raise(SIGUSR1);
+  pthread_barrier_wait(&b);
+  return 0;
+}
+int main(void) {
+  pthread_t t[2];
+  pthread_barrier_init(&b, 0, 3);
+  signal(SIGUSR1, on_signal);
+  for (long i = 0; i < 2; i++) pthread_create(&t[i], 0, work, (void *)(i + 1));
+  for (int i = 0; i < 20; i++) { touch(0); usleep(100); }
+  pthread_barrier_wait(&b);
+  pthread_barrier_wait(&b);
+  for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+}
+C
+recorded locked 0
+in_gdb locked 'handle SIGUSR1 nostop noprint' 'break touch' 'continue 6' 'info threads' 'set scheduler-locking on' 'thread 2' 'tbreak touch' 'continue' 'continue' \
+  'stepi' 'stepi' 'next' 'next' 'reverse-stepi' 'reverse-continue' 'reverse-continue' 'thread 1' 'continue' 'stepi' 'reverse-stepi' 'reverse-continue' 'delete' 'continue' 'continue'
+not_printed 'SIGTRAP|internal-error'
+printed 'exits with status 0 here; this is the end of the recording'
+[ "$(grep -c 'Thread [12] "locked" hit' "$T/gdb")" -ge 5 ] || fail "with scheduler-locking few breakpoints were hit"
+if grep -A1000 'Switching to thread 2' "$T/gdb" | grep -q 'Thread 3 .*hit'; then fail "a thread that was not resumed stopped"; fi
+# shellcheck disable=SC2016
+in_gdb locked 'handle SIGUSR1 stop print' 'break touch' 'continue 8' 'thread 1' 'print twice(11)' 'thread 2' 'print twice(12)' 'thread 3' 'print twice(13)' \
+  'print count[0] + count[1] + count[2]' 'delete' 'continue' 'print $_siginfo.si_signo' 'print $_thread' 'thread 1' 'print $_siginfo.si_signo' \
+  'python print([gdb.selected_inferior().thread_from_handle(t.handle()) == t for t in gdb.selected_inferior().threads()])'
+printed '^\$1 = 22$'
+printed '^\$2 = 24$'
+printed '^\$3 = 26$'
+printed '^\$5 = 10$'
+times 1 'Unable to read siginfo'
+printed '^\[True, True, True\]$'
 ok
