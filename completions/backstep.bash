@@ -21,7 +21,7 @@ _backstep() {
   local options='' takes=''
   case $command in
     record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --checkpoints --no-cache -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --at --last-write --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
@@ -48,7 +48,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--at | replay,--last-write | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac

@@ -35,15 +35,15 @@ int replay_command(const Args& args) {
       "Replays a recording: the same instructions, the same memory, the same output, as often\n"
       "as you like. DIR is a name that 'backstep ls' shows, or a path; without it the latest\n"
       "recording is replayed. Nothing outside is touched: no file, no network, no clock.\n\n"
-      "Without --autopilot and --serve, gdb is started: at the crash, if the program died of one,\n"
-      "else at its first instruction. It runs forwards and backwards (reverse-continue,\n"
+      "Without --autopilot and --serve, gdb is started: at the signal that the program died of, else\n"
+      "at its first instruction. It runs forwards and backwards (reverse-continue,\n"
       "reverse-step …). Arguments behind DIR are gdb's own.\n\n"
       "Replay checks itself against the recording at every event. Exit status: gdb's, else 0 if\n"
       "the replay was exact, 3 if it diverged or the recording is damaged (a report says where).",
       "Examples:\n"
       "  backstep replay                      gdb on the latest recording\n"
       "  backstep replay --at end sort-2      … on another one, at its end\n"
-      "  backstep replay --last-write total   … at the last change of a variable\n"
+      "  backstep replay --last-change total  … at the last change of a variable\n"
       "  backstep replay --serve 1234         for another debugger, or an IDE\n"
       "  backstep replay --autopilot          the latest recording, to its end\n"
       "  backstep replay --autopilot sort-2   another one, by name\n"
@@ -59,12 +59,14 @@ int replay_command(const Args& args) {
   line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
   line.add_option("--at", options.at,
                   "in gdb: begin at this moment: start, end, N%, @TICK:0xPC, a\n"
-                  "bookmark … (as for its goto). Left out: at the crash if the\n"
-                  "program died of one, else at the start")
+                  "bookmark … (as for its goto). Left out: at the signal that\n"
+                  "the program died of, else at the start")
       ->type_name("MOMENT");
   line.add_option("--last-write", options.last_write,
-                  "in gdb: go to the end, and from there back to the last change of\n"
-                  "a variable or other expression")
+                  "in gdb: go to the end, and from there back to the last write to a\n"
+                  "variable or other expression")
+      ->type_name("EXPR");
+  line.add_option("--last-change", options.last_change, "likewise, to the last one that changed it")
       ->type_name("EXPR");
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       ->type_name("deep")

@@ -35,14 +35,27 @@ Print the present: control point, event, share of the run.
 end
 define last-write
   if $argc == 1
-    eval "monitor --next last %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
+    eval "monitor --next last-write %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
     stepi
+    backtrace
   else
     echo last-write EXPRESSION: a variable or other lvalue, without spaces\n
   end
 end
 document last-write
-Go back to the last change of an expression's memory: last-write EXPRESSION.
+Go back to the last write to an expression's memory, whether it changed that or not: last-write EXPRESSION.
+end
+define last-change
+  if $argc == 1
+    eval "monitor --next last-change %lu %lu", (unsigned long)&($arg0), (unsigned long)sizeof($arg0)
+    stepi
+    backtrace
+  else
+    echo last-change EXPRESSION: a variable or other lvalue, without spaces\n
+  end
+end
+document last-change
+Go back to the last change of an expression's value: last-change EXPRESSION.
 end
 define checkpoint
   if $argc == 0
@@ -115,9 +128,34 @@ class BackstepMove(gdb.Command):
 
     def invoke(self, argument, from_tty):
         gdb.execute("monitor --next " + self.line(argument))
-        for quiet in "maintenance flush register-cache", "maintenance flush dcache", "sharedlibrary":
-            gdb.execute(quiet, False, True)
-        gdb.execute("stepi")
+        backstep_settle()
+
+def backstep_settle(libraries=True):
+    """gdb sees where the server has gone to: by a step that does not move."""
+    for quiet in ("maintenance flush register-cache", "maintenance flush dcache") + ("sharedlibrary",) * libraries:
+        gdb.execute(quiet, False, True)
+    backstep_refresh_watches()
+    gdb.execute("stepi")
+
+def backstep_refresh_watches():
+    """gdb compares a watched expression with the value that it had at the last stop. Where we have moved it is another one,
+    which gdb reads when the watchpoint is enabled anew. (One on a local variable whose frame is not there gdb deletes with
+    its next step in any case.)"""
+    kinds = gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT
+    for point in gdb.breakpoints():
+        if point.is_valid() and point.type in kinds and point.enabled:
+            try:
+                point.enabled = False
+                point.enabled = True
+            except gdb.error as error:
+                gdb.write("backstep: watchpoint %d: %s\n" % (point.number, error))
+
+def backstep_changed(event):
+    """The user has changed memory or registers: that is in a copy, and the server says so."""
+    gdb.execute("monitor changed")
+
+gdb.events.memory_changed.connect(backstep_changed)
+gdb.events.register_changed.connect(backstep_changed)
 
 class BackstepConditions:
     """Conditions of watchpoints go to the replaying process, if they can be evaluated there: then the many changes that
@@ -193,9 +231,43 @@ class BackstepConditions:
 
 backstep_conditions = BackstepConditions()
 
-def backstep_last(argument):
-    place = gdb.parse_and_eval("&(" + argument + ")")
-    return "last %d %d" % (int(place), place.dereference().type.sizeof)
+class BackstepLast(gdb.Command):
+    """Who wrote there last: the thread, the line, the stack; and what, in the variable's type."""
+
+    def __init__(self, name, what, text):
+        self.__doc__ = text
+        self.name = name
+        self.what = what
+        super().__init__(name, gdb.COMMAND_RUNNING)
+
+    def value(self, place):
+        try:
+            return place.dereference().format_string()
+        except gdb.error as error:
+            return "(%s)" % error
+
+    def invoke(self, argument, from_tty):
+        if not argument:
+            raise gdb.GdbError(self.name + " EXPRESSION: a variable or another expression with a place in memory")
+        place = gdb.parse_and_eval("&(" + argument + ")")
+        after = self.value(place)
+        text = gdb.execute("monitor --next %s %d %d" % (self.name, int(place), place.dereference().type.sizeof), False, True)
+        found = re.match(r"last .* at (@\S+), in front of the (.*) that made it", text)
+        if not found:
+            gdb.write(text)
+            backstep_settle()
+            return
+        backstep_settle()
+        thread = gdb.selected_thread()
+        frame = gdb.selected_frame()
+        line = frame.find_sal()
+        where = frame.name() or "??"
+        if line.symtab:
+            where += " (%s:%d)" % (line.symtab.filename, line.line)
+        gdb.write('last %s of %s: thread %d "%s" in %s\n' % (self.what, argument, thread.num, thread.name, where))
+        gdb.write("  at %s, in front of the %s that made it\n" % found.groups())
+        gdb.write("  before: %s\n  after:  %s\n" % (self.value(place), after))
+        gdb.execute("backtrace")
 
 BackstepMove("goto", "Go to any moment of the recording:\n"
              "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
@@ -207,8 +279,10 @@ BackstepMove("step-quantum", "To the start of the next quantum (all that is exec
 BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
              lambda argument: "goto previous quantum")
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
-BackstepMove("last-write", "Go back to the last change of an expression's memory: last-write EXPRESSION.",
-             backstep_last)
+BackstepLast("last-write", "write", "Go back to the last write to an expression's memory, whether it changed that or\n"
+             "not, and say which thread, line and stack it was: last-write EXPRESSION.")
+BackstepLast("last-change", "change", "Go back to the last change of an expression's value, and say which thread, line\n"
+             "and stack it was: last-change EXPRESSION.")
 
 def backstep_name_process():
     """`monitor` is about the selected inferior. gdb tells the server which that is when it reads something, and else not."""
@@ -240,9 +314,7 @@ one for every program that it executed."""
         if there and there[0] != gdb.selected_inferior():
             gdb.execute("inferior %d" % there[0].num)
         if how.endswith("shows it") and there:
-            for quiet in "maintenance flush register-cache", "maintenance flush dcache":
-                gdb.execute(quiet, False, True)
-            gdb.execute("stepi")
+            backstep_settle(False)
             gdb.execute("monitor settled", False, True)
         elif not there:
             free = [i for i in gdb.inferiors() if not i.pid]

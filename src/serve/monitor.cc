@@ -38,7 +38,8 @@ constexpr const char* kHelp =
     "[NAME],\n"
     "  goto previous KIND       quantum (all that is executed during one tick); or the one before\n"
     "  goto NAME                a bookmark\n"
-    "  last ADDRESS [LENGTH]    back to the last change of these bytes (8 if not given)\n"
+    "  last-write ADDRESS [LENGTH]   back to the last write to these bytes (8 if not given)\n"
+    "  last-change ADDRESS [LENGTH]  … that changed them\n"
     "Places to come back to:\n"
     "  checkpoint [NOTE]        keep this moment; 'restart N' returns to it at once\n"
     "  checkpoints              list them\n"
@@ -317,7 +318,7 @@ Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>
     std::optional<unsigned> nr;
     if (words.size() > 1 && !(nr = number_of_call(words[1])))
       return {fmt::format("there is no system call '{}'\n", words[1]), {}};
-    is = [nr](const Moment& m) { return m.kind == EventKind::Syscall && (!nr || m.nr == *nr); };
+    is = [nr, &log](const Moment& m) { return log.may_be_call(m, nr); };
   } else {
     return {"goto next KIND: signal, fork, exec, thread, turn, output, call [NAME] or quantum\n", {}};
   }
@@ -331,10 +332,11 @@ Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>
 }
 
 Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
+  const bool write = words[0] == "last-write";
   auto address = words.size() > 1 ? number(words[1]) : std::nullopt;
   auto length = words.size() > 2 ? number(words[2]) : std::optional<uint64_t>(8);
   if (!address || !length || *length == 0 || *length > 65536)
-    return {"last ADDRESS [LENGTH]: both are numbers (0x… or decimal)\n", {}};
+    return {fmt::format("{} ADDRESS [LENGTH]: both are numbers (0x… or decimal)\n", words[0]), {}};
   auto bytes = [&] {
     std::string text;
     for (uint8_t b : timeline_.present().read(*address, std::min<uint64_t>(*length, 16)))
@@ -343,17 +345,27 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   };
   const std::string after = bytes();
   timeline::Stops stops;
-  stops.watches.push_back({replayer::Watchpoint::Write, *address, *length});
+  stops.watches.push_back(
+      {write ? replayer::Watchpoint::Store : replayer::Watchpoint::Write, *address, *length});
   Arrival arrival = timeline_.backward(stops, timeline::Wanted::nothing());
+  const Arrival::Why why = arrival.why;
+  if (why == Arrival::Watch) arrival.why = Arrival::Sought;  // the user's watchpoints are others
   Answer a = arrived(arrival);
-  if (arrival.why == Arrival::Begin) {
-    a.text = "these bytes have not changed since the start of the recording; now there\n";
-  } else if (arrival.why == Arrival::Watch) {
+  if (why == Arrival::Begin) {
+    a.text = fmt::format("these bytes have not {} since the start of the recording; now there\n",
+                         write ? "been written to" : "changed");
+  } else if (why == Arrival::Watch) {
     auto state = timeline_.present().state();
+    const Position& now = timeline_.now();
+    const bool call = timeline_.present().read(now.pc, 2) == std::vector<uint8_t>{0x0f, 0x05};
+    const uint64_t nr = call ? timeline_.present().registers(state.tid).gpr[RAX] : 0;
+    const char* name = call ? guest::syscall_row(nr).name : nullptr;
     a.text = fmt::format(
-        "last change of {:#x}: thread {} at {}, in front of the instruction that made it\n"
+        "last {} of {:#x}: thread {} at {}, in front of the {} that made it\n"
         "  before: {}\n  after:  {}\n",
-        *address, state.tid, point_text(timeline_.now().tick, timeline_.now().pc), bytes(), after);
+        write ? "write" : "change", *address, state.tid, point_text(now.tick, now.pc),
+        call ? fmt::format("system call ({})", name ? name : std::to_string(nr)) : "instruction", bytes(),
+        after);
   }
   return a;
 }
@@ -401,7 +413,7 @@ Monitor::Answer Monitor::run(const std::string& line) {
     if ((command == "step" || command == "reverse-step") && words.size() == 2 && words[1] == "quantum")
       return go_to_quantum(command == "step");
     if (command == "goto") return go_to({words.begin() + 1, words.end()}, rest);
-    if (command == "last") return last_write(words);
+    if (command == "last" || command == "last-write" || command == "last-change") return last_write(words);
     if (command == "checkpoint") {
       int id = timeline_.add_checkpoint(rest);
       return {fmt::format("checkpoint {} at {}\n", id, where()), {}};

@@ -35,7 +35,7 @@ class Monitor {
   const timeline::WallClock& clock();
   timeline::Arrival at_end();
   Answer arrived(const timeline::Arrival& arrival);
-  Answer last_write(const std::vector<std::string>& words);
+  Answer last_write(const std::vector<std::string>& words);  // or change
   Answer bookmark(const std::vector<std::string>& words, const std::string& rest);
   Answer bookmarks() const;
 
