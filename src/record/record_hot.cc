@@ -9,6 +9,7 @@
 #include "engine/cache.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
+#include "record/departure_hot.h"
 
 namespace backstep::recorder {
 
@@ -527,9 +528,12 @@ bool is_bare(const siginfo_t& info) {
 }
 
 // One of ours: it may be any, to the runner or to a body.
-engine::SignalVerdict look_everywhere() {
+engine::SignalVerdict look_everywhere(ucontext_t& uc) {
   constexpr long kGettid = 186;
-  if (hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) return engine::SignalVerdict::Later;
+  if (hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) {
+    depart(uc);
+    return engine::SignalVerdict::Later;
+  }
   expect_all();
   __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
   return engine::SignalVerdict::Stop;
@@ -556,10 +560,14 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
     return engine::SignalVerdict::Stop;
   }
-  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere();
+  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere(*uc);
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;
+    if (value == kDepartSignal) {
+      depart(*uc);
+      return engine::SignalVerdict::Later;
+    }
     if (value == kShareSignal) s.share_request = true;
     if (value == kCheckpointSignal) s.checkpoint_request = true;
     const bool at_ease = value == kCheckpointSignal || value == kLookSignal;
@@ -590,7 +598,10 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   mask |= ~(s.fatal_mask | kFaults);
   __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
   if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
-  return in_guest && !s.no_leave && !s.segments ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
+  // Who leaves a core file is to be found between two instructions: SIGQUIT, ABRT, XCPU, XFSZ, SYS.
+  constexpr uint64_t kCores = 1ull << 2 | 1ull << 5 | 1ull << 23 | 1ull << 24 | 1ull << 30;
+  const bool at_once = in_guest && !s.no_leave && !s.segments && !(kCores >> (signo - 1) & 1);
+  return at_once ? engine::SignalVerdict::Leave : engine::SignalVerdict::Stop;
 }
 
 }  // namespace backstep::recorder

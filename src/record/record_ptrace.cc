@@ -20,6 +20,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "record/departure_hot.h"
 #include "record/proc_files.h"
 #include "record/recorder.h"
 
@@ -28,26 +29,6 @@ namespace backstep::recorder {
 using namespace guest;
 using recording::Birth;
 using recording::EndKind;
-
-namespace {
-
-// Leaves for the guest: FS and GS are its own from here on, and the frame of a signal handler that never ran
-// has all the rest.
-[[noreturn]] void return_from_frame(uint64_t frame, uint64_t fs_base, uint64_t gs_base) {
-  register uint64_t sp asm("r12") = frame;
-  register uint64_t fs asm("r13") = fs_base;
-  register uint64_t gs asm("r14") = gs_base;
-  asm volatile(
-      "mov $158, %%eax\n mov $0x1001, %%edi\n mov %%r14, %%rsi\n syscall\n"  // arch_prctl(ARCH_SET_GS)
-      "mov $158, %%eax\n mov $0x1002, %%edi\n mov %%r13, %%rsi\n syscall\n"  // arch_prctl(ARCH_SET_FS)
-      "mov %%r12, %%rsp\n mov $15, %%eax\n syscall\n hlt\n"                  // rt_sigreturn
-      :
-      : "r"(sp), "r"(fs), "r"(gs)
-      : "memory");
-  __builtin_unreachable();
-}
-
-}  // namespace
 
 int64_t Recorder::do_ptrace(const Syscall& row, const uint64_t args[6]) {
   const auto pid = static_cast<int>(args[1]);
@@ -133,7 +114,7 @@ void Recorder::go_native() {
   ptrace(PTRACE_TRACEME, 0, 0, 0);
   hand_to_kernel(process_.limits);
   hand_to_kernel(me.filters);
-  return_from_frame(ctx.gpr[RSP] + 8, ctx.fs_base, ctx.gs_base);
+  leave_by_frame(ctx.gpr[RSP] + 8, ctx.fs_base, ctx.gs_base);
 }
 
 }  // namespace backstep::recorder

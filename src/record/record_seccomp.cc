@@ -119,7 +119,10 @@ void Recorder::trap(int nr, int detail) {
   info.si_syscall = nr;
   info.si_arch = AUDIT_ARCH_X86_64;
   const bool blocked = process_.signals.mask >> (SIGSYS - 1) & 1;
-  if (blocked || fate_of(process_.actions[SIGSYS], SIGSYS) != Fate::Handle) die(SIGSYS, ctx.rip, true);
+  if (blocked || fate_of(process_.actions[SIGSYS], SIGSYS) != Fate::Handle) {
+    cause_ = info;
+    die(SIGSYS, ctx.rip, true);
+  }
   log_signal(info, recording::kAsynchronous);
   enter_handler(info, TrapInfo{});
   set_real_action(SIGSYS);

@@ -159,6 +159,8 @@ void Recorder::route_signals() {
     const Fate usual = fate_of(process_.action(info.si_signo), info.si_signo);
     switch (init && usual != Fate::Handle ? Fate::Ignore : usual) {
       case Fate::Die:
+        cause_ = info;
+        dying_ = target->thread;
         die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
       case Fate::Handle:
         send_to(*target, info);

@@ -520,7 +520,10 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
   Context& ctx = context();
   const KernelSigaction& action = process_.actions[fault.signo];
   bool blocked = process_.signals.mask >> (fault.signo - 1) & 1;
-  if (blocked || fate_of(action, fault.signo) != Fate::Handle) die(fault.signo, ctx.rip);
+  if (blocked || fate_of(action, fault.signo) != Fate::Handle) {
+    cause_ = fault_siginfo(fault);
+    die(fault.signo, ctx.rip);
+  }
   if (bs_record.sharing) own_frame();
   siginfo_t info = fault_siginfo(fault);
   log_signal(info, 0);
@@ -611,6 +614,7 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
         set_real_mask();
         continue;
       case Fate::Die:
+        cause_ = info;
         die(signo, ctx.rip, true);
       case Fate::Handle:
         break;
@@ -879,8 +883,10 @@ void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
     }
   }
   if (!vfork_) published_.end();
+  const bool with_core = leaves_core(signo);
+  if (with_core) send_bodies_off(signo);
   const uint64_t mask = leave_real_state(signo);
-  // The recorder's own memory is no use in a core file, and there is a lot of address space.
+  if (with_core) end_with_core(signo, mask);
   rlimit core{};
   getrlimit(RLIMIT_CORE, &core);
   core.rlim_cur = 0;

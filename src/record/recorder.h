@@ -76,7 +76,16 @@ class Recorder final : public guest::Placer {
   // `asynchronous`: a signal from outside; pc 0: somewhere in the quantum of the current tick.
   // `all`: a lodger that has the turn is not meant alone.
   [[noreturn]] void die(int signo, Address pc, bool asynchronous = false, bool all = false);
-  struct LodgerEnded {};  // thrown by die() when another thread has the turn
+  // record_core.cc
+  bool leaves_core(int signo) const;
+  void send_bodies_off(int signo);
+  void describe_program() const;
+  void leave_out_our_memory() const;
+  void end_with_core(int signo, uint64_t mask);
+  std::unique_ptr<Context> state_of_thread(const guest::Thread& thread) const;
+  std::optional<siginfo_t> cause_;        // of the end that is near …
+  const guest::Thread* dying_ = nullptr;  // … and who meets it; null: the current thread
+  struct LodgerEnded {};                  // thrown by die() when another thread has the turn
   uint64_t leave_real_state(int deadly);
   void close_recording(recording::EndKind kind, int64_t status, Address pc, bool asynchronous = false);
   void note_once(const std::string& text);
