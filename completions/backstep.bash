@@ -25,7 +25,7 @@ _backstep() {
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
-    dump) options="-n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
+    dump) options="-a --all -n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;

@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/options.h"
 #include "recording/library.h"
+#include "recording/ordered_log.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
@@ -26,6 +27,7 @@ struct Options {
   size_t strings = 32;
   uint64_t process = 1;
   bool pc = false;
+  bool all = false;
   bool json = false;
 
   bool wants(const Event& event) const {
@@ -36,14 +38,38 @@ struct Options {
   }
 };
 
-void print_event(const Event& event, const Options& options) {
+void print_event(const Event& event, uint64_t process, const Options& options) {
   if (options.json) {
-    fmt::print("{}\n", event_json(event, options.strings).dump());
+    Json j = event_json(event, options.strings);
+    j["process"] = process;
+    fmt::print("{}\n", j.dump());
     return;
   }
+  if (options.all)
+    fmt::print("{:>8}  ", event.order ? std::to_string(event.order.number()) : std::string("."));
   std::string place = options.pc ? format_point({event.tick, event.pc}) : fmt::format("@{}", event.tick);
-  fmt::print("{:>8}  {:<{}}  {}.{}  {}  [{} B]\n", event.number, place, options.pc ? 26 : 12, options.process,
+  fmt::print("{:>8}  {:<{}}  {}.{}  {}  [{} B]\n", event.number, place, options.pc ? 26 : 12, process,
              event.thread, event_text(event, options.strings), event.size);
+}
+
+int dump_all(const recording::Recording& r, const Options& options) {
+  recording::OrderedLogs logs(r, true);
+  if (logs.by_time())
+    fmt::print(
+        stderr,
+        "backstep: an older Backstep recorded this, without order numbers: events are in the order of the "
+        "times at which parts of the logs were begun\n");
+  uint64_t shown = 0;
+  while (shown < options.limit) {
+    const recording::OrderedLog* log = logs.next();
+    if (!log) break;
+    if (!options.wants(log->event())) continue;
+    print_event(log->event(), log->number(), options);
+    shown++;
+  }
+  for (const auto& damage : logs.damage())
+    fmt::print(stderr, "backstep: process #{}: {}\n", damage.number, damage.text);
+  return logs.damage().empty() ? 0 : kExitDivergence;
 }
 
 }  // namespace
@@ -60,6 +86,7 @@ int dump_command(const Args& args) {
       "  backstep dump | less\n"
       "  backstep dump -k openat -k read sort-1\n"
       "  backstep dump --from 1000 -n 20 --pc\n"
+      "  backstep dump --all -k write -k read make-1\n"
       "  backstep dump --json | jq 'select(.result < 0)'");
   line.add_option("-n,--limit", options.limit, "at most N events")->type_name("N");
   line.add_option("--from", options.from, "start at the event with this number")->type_name("EVENT");
@@ -71,18 +98,30 @@ int dump_command(const Args& args) {
   line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)")->type_name("N");
   line.add_option("-p,--process", process, "the log of this process: a pid, or #N as in 'backstep ps'")
       ->type_name("PID|#N");
+  line.add_flag("-a,--all", options.all,
+                "the events of all processes, in their order: the first column is\n"
+                "the order number, where an event has one");
   line.add_flag("--pc", options.pc, "show whole control points, @TICK:0xPC");
   line.add_flag("--json", options.json, "one JSON object per line");
   line.add_option("DIR", options.dir);
   if (auto status = line.parse_args(args)) return *status;
 
   auto r = recording::Library::standard().resolve(options.dir);
+  if (options.all) {
+    if (!process.empty() || options.from)
+      throw Error("--all is about all processes: it goes with neither -p nor --from", kExitUsage);
+    return dump_all(r, options);
+  }
   if (!process.empty()) options.process = recording::find_process(r, process);
+  if (recording::is_without_events(r, options.process)) {
+    fmt::print(stderr, "backstep: process #{} was killed before its first event\n", options.process);
+    return 0;
+  }
   recording::LogReader log(r.log_path(options.process), recording::first_thread(r, options.process));
   Event event;
   for (uint64_t shown = 0; shown < options.limit && log.next(event);) {
     if (!options.wants(event)) continue;
-    print_event(event, options);
+    print_event(event, options.process, options);
     shown++;
   }
   if (auto damage = log.damage()) throw Error(*damage, kExitDivergence);

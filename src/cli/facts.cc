@@ -38,7 +38,8 @@ Json end_json(const recording::Manifest::End& e) {
   Json end = {{"kind", kKinds[static_cast<size_t>(e.kind)]},
               {"status", e.status},
               {"text", recording::end_text(e)},
-              {"duration_ns", e.duration_ns},
+              {"duration_ns", e.duration_ns >= 0 ? Json(e.duration_ns) : Json()},
+              {"cpu_ns", e.cpu_ns >= 0 ? Json(e.cpu_ns) : Json()},
               {"ticks", e.ticks},
               {"events", e.events}};
   end["crash"] = e.crash ? point_json(*e.crash) : Json();

@@ -10,6 +10,7 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "cli/options.h"
+#include "cli/process_facts.h"
 #include "cli/summary.h"
 #include "recording/checkpoint_file.h"
 #include "recording/side_files.h"
@@ -37,7 +38,8 @@ struct Info {
   uint64_t shared = 0;  // file contents in the shared store that it needs
   std::vector<std::string> notes;
   uint64_t process = 1;
-  size_t processes = 1;
+  size_t processes = 1;           // logs
+  std::optional<TreeFacts> tree;  // of more than one, if none was chosen
 
   std::optional<Manifest::End> end() const {
     auto end = manifest && manifest->end ? manifest->end : log.end;
@@ -65,7 +67,7 @@ uint64_t shared_size(const Library& library, const Recording& r) {
 Info collect(const Library& library, const Recording& r, uint64_t process) {
   Info info;
   info.recording = r;
-  info.log = summarize(library, r, process);
+  if (!recording::is_without_events(r, process)) info.log = summarize(library, r, process);
   info.size = r.size();
   info.checkpoints = recording::CheckpointFolder::count(r);
   info.recorded_checkpoints = recording::CheckpointFolder::count_recorded(r);
@@ -73,6 +75,10 @@ Info collect(const Library& library, const Recording& r, uint64_t process) {
   info.shared = shared_size(library, r);
   info.process = process;
   info.processes = r.processes().size();
+  if (recording::is_without_events(r, process)) {
+    info.notes.emplace_back("the process was killed before its first event");
+    return info;
+  }
   try {
     info.manifest = Manifest::load(r.manifest_path(process));
   } catch (const Error& e) {
@@ -131,8 +137,18 @@ void print_text(const Info& info) {
       last && last->kind != info.end()->kind)
     line("  then", recording::end_text(last));
   if (info.processes > 1)
-    line("processes",
-         fmt::format("{}; this is number {} ('backstep ps' lists them)", info.processes, info.process));
+    line("processes", fmt::format("{}this is number {} of {} logs ('backstep ps' lists them)",
+                                  info.tree ? fmt::format("{}; ", info.tree->processes) : "", info.process,
+                                  info.processes));
+  if (info.tree) {
+    std::string ends;
+    for (const auto& [end, count] : info.tree->ends)
+      ends += fmt::format("{}{} × {}", ends.empty() ? "" : ", ", count, end);
+    line("  together",
+         fmt::format("{} ticks, {} events, {} of processor time", format_count(info.tree->ticks),
+                     format_count(info.tree->events), format_duration(info.tree->cpu_ns)));
+    line("  ends", ends);
+  }
   if (info.log.crash) {
     const auto& found = info.log.place;
     std::string place = found.place.text();
@@ -202,6 +218,15 @@ void print_json(const Info& info) {
     j["checkpoints"]["note"] = to_utf8(info.manifest->checkpoints_note);
   j["process"] = info.process;
   j["processes"] = info.processes;
+  if (info.tree) {
+    Json ends = Json::object();
+    for (const auto& [end, count] : info.tree->ends) ends[end] = count;
+    j["tree"] = {{"logs", info.tree->logs},     {"processes", info.tree->processes},
+                 {"ticks", info.tree->ticks},   {"events", info.tree->events},
+                 {"cpu_ns", info.tree->cpu_ns}, {"ends", ends}};
+  } else {
+    j["tree"] = nullptr;
+  }
   Manifest m = info.manifest.value_or(Manifest{});
   m.end = info.end();
   add_manifest(m, j);
@@ -242,7 +267,8 @@ int info_command(const Args& args) {
       "info", "[--json] [-p PID] [DIR]",
       "Says what a recording holds: command, how the program ended (for a crash the control point, and\n"
       "function and line if known), duration, ticks, events by kind and by system call with their\n"
-      "bytes in the log, size, machine, and what was unknown or not recorded exactly.\n"
+      "bytes in the log, size, machine, and what was unknown or not recorded exactly; if there are\n"
+      "several processes, what they come to together.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep info\n"
@@ -255,6 +281,7 @@ int info_command(const Args& args) {
   Library library = Library::standard();
   const Recording r = library.resolve(dir);
   Info info = collect(library, r, process.empty() ? 1 : recording::find_process(r, process));
+  if (process.empty() && info.processes > 1) info.tree = tree_facts(process_facts(r));
   json ? print_json(info) : print_text(info);
   return 0;
 }

@@ -1,7 +1,4 @@
-// `backstep ps`: the processes of a recording, as a tree. From headers and manifests alone, except for
-// processes that were killed: what those came to is found in their logs.
-#include <signal.h>
-
+// `backstep ps`: the processes of a recording, as a tree.
 #include <functional>
 #include <map>
 
@@ -13,55 +10,20 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "cli/options.h"
+#include "cli/process_facts.h"
 #include "recording/library.h"
-#include "recording/log_reader.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
 namespace {
 
-using recording::Birth;
-using recording::EndKind;
 using recording::ProcessInfo;
 
-// A recorder that was killed wrote no end; its log tells how far it came.
-void complete_from_log(const recording::Recording& r, ProcessInfo& info, Tick& ticks, uint64_t& events) {
-  if (info.end) {
-    ticks = info.end->ticks;
-    events = info.end->events;
-    return;
-  }
-  try {
-    recording::LogReader log(r.log_path(info.number));
-    recording::Event event;
-    while (log.next(event)) {
-      ticks = std::max(ticks, event.tick);
-      events++;
-      if (event.kind == recording::EventKind::End)
-        info.end = recording::Manifest::End{event.end, event.result, 0, event.tick, events, {}};
-    }
-  } catch (const Error&) {
-    info.damaged = !info.empty;
-  }
-}
-
-std::string end_of(const ProcessInfo& info) {
-  if (info.empty) return "empty";
-  if (info.damaged) return "damaged";
-  if (!info.end) return "-";
-  switch (info.end->kind) {
-    case EndKind::Exit:
-      return fmt::format("exit {}", info.end->status);
-    case EndKind::Signal: {
-      const char* name = sigabbrev_np(static_cast<int>(info.end->status));
-      return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", info.end->status);
-    }
-    case EndKind::Exec:
-      return info.end->status ? fmt::format("exec {}", info.end->status) : "exec";
-    case EndKind::Stopped:
-      return "stopped";
-  }
-  return "?";
+// The date is that of the recording, which `ls` shows.
+std::string time_of_day(uint64_t ns) {
+  if (ns == 0) return "-";
+  const std::string text = format_time(static_cast<int64_t>(ns));
+  return fmt::format("{}.{:03}", text.substr(text.find(' ') + 1), ns / 1'000'000 % 1000);
 }
 
 }  // namespace
@@ -73,7 +35,8 @@ int ps_command(const Args& args) {
       "ps", "[--json] [DIR]",
       "Lists the processes of a recording: number, pid, how it began (start; fork: as a copy of\n"
       "its parent; exec: a new program in the same process; spawn: a new program in a new\n"
-      "process, by vfork or posix_spawn), end, ticks, events, command.\n"
+      "process, by vfork or posix_spawn), end, when it began, how long it took, processor time\n"
+      "(with the recorder's work), ticks, events, command.\n"
       "'replay -p PID' replays one of them.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
@@ -85,25 +48,36 @@ int ps_command(const Args& args) {
   if (auto status = line.parse_args(args)) return *status;
   const auto r = recording::Library::standard().resolve(dir);
 
-  std::map<uint64_t, std::vector<ProcessInfo>> children;  // by parent, ascending
-  for (const ProcessInfo& info : recording::list_processes(r)) children[info.parent].push_back(info);
-  Table table({">NUMBER", ">PID", "BORN", "END", ">TICKS", ">EVENTS", "COMMAND"});
+  std::map<uint64_t, std::vector<ProcessFacts>> children;  // by parent, ascending
+  for (ProcessFacts& facts : process_facts(r)) children[facts.info.parent].push_back(std::move(facts));
+  Table table({">NUMBER", ">PID", "BORN", "END", "START", ">TOOK", ">CPU", ">TICKS", ">EVENTS", "COMMAND"});
   Json all = Json::array();
   std::function<void(uint64_t, int)> walk = [&](uint64_t parent, int depth) {
-    for (ProcessInfo info : children[parent]) {
-      Tick ticks = 0;
-      uint64_t events = 0;
-      complete_from_log(r, info, ticks, events);
-      const int indent = info.birth == Birth::Exec && !info.spawned ? depth - 1 : depth;
+    for (const ProcessFacts& facts : children[parent]) {
+      const ProcessInfo& info = facts.info;
+      const int indent = facts.begins_process() ? depth : depth - 1;
       const char* born = recording::birth_name(info);
-      table.add({std::to_string(info.number), std::to_string(info.pid), born, end_of(info),
-                 format_count(ticks), format_count(events),
+      const auto time = [](const auto& ns) { return ns ? format_duration(*ns) : "-"; };
+      table.add({std::to_string(info.number), info.empty ? "-" : std::to_string(info.pid),
+                 info.empty ? "-" : born, facts.end_text(), time_of_day(info.start_ns),
+                 time(facts.duration_ns), time(facts.cpu_ns), format_count(facts.ticks),
+                 format_count(facts.events),
                  std::string(static_cast<size_t>(2 * std::max(indent, 0)), ' ') +
                      shorten(format_command(info.argv), 70)});
-      Json j = {
-          {"number", info.number},      {"pid", info.pid}, {"born", born},     {"parent", info.parent},
-          {"event", info.parent_event}, {"ticks", ticks},  {"events", events}, {"damaged", info.damaged},
-          {"argv", Json::array()}};
+      Json j = {{"number", info.number},
+                {"pid", info.pid},
+                {"born", born},
+                {"parent", info.parent},
+                {"event", info.parent_event},
+                {"ticks", facts.ticks},
+                {"events", facts.events},
+                {"damaged", info.damaged},
+                {"empty", info.empty},
+                {"argv", Json::array()}};
+      j["start"] = info.start_ns ? Json(format_time_iso(static_cast<int64_t>(info.start_ns))) : Json();
+      j["start_ns"] = info.start_ns ? Json(info.start_ns) : Json();
+      j["duration_ns"] = facts.duration_ns ? Json(*facts.duration_ns) : Json();
+      j["cpu_ns"] = facts.cpu_ns ? Json(*facts.cpu_ns) : Json();
       for (const std::string& a : info.argv) j["argv"].push_back(to_utf8(a));
       j["end"] = info.end ? end_json(*info.end) : Json();
       all.push_back(j);

@@ -45,16 +45,16 @@ int replay_command(const Args& args) {
       "  backstep replay --at end sort-2      … on another one, at its end\n"
       "  backstep replay --last-change total  … at the last change of a variable\n"
       "  backstep replay --serve 1234         for another debugger, or an IDE\n"
-      "  backstep replay --autopilot          the latest recording, to its end\n"
+      "  backstep replay --autopilot          the latest recording, all of its processes\n"
       "  backstep replay --autopilot sort-2   another one, by name\n"
       "  backstep replay --autopilot >out     what the program wrote to its standard output");
   line.add_flag("-a,--autopilot", options.autopilot,
-                "no debugger: replay to the end, with the program's output\n"
-                "on stdout and stderr; if it became another program by execve,\n"
-                "to the end of that");
+                "no debugger: replay all processes to their ends, on all\n"
+                "processors, with their output on stdout and stderr in the\n"
+                "recorded order");
   line.add_option("-p,--process", process,
-                  "replay this process of the recorded tree, not the first:\n"
-                  "a pid, or #N as in 'backstep ps'")
+                  "replay this process of the recorded tree, not the first\n"
+                  "(--autopilot: not all): a pid, or #N as in 'backstep ps'")
       ->type_name("PID|#N");
   line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
   line.add_option("--at", options.at,

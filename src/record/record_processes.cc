@@ -203,6 +203,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   vfork_ = s.no_leave = false;
   vfork_end_.reset();
   manifest_.end.reset();
+  manifest_.start_now();
   manifest_.notes.clear();
   manifest_.checkpoints_note.clear();
   notes_.clear();
@@ -502,9 +503,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     *at++ = static_cast<uint8_t>(EndKind::Exec);
     at = recording::put_varint(at, recording::zigzag(follow ? status : 0));
     log.commit(at);
-    manifest_.end =
-        recording::Manifest::End{EndKind::Exec,  follow ? status : 0, monotonic_ns() - started_ns_,
-                                 context().tick, log.events,          std::nullopt};
+    manifest_.end_now(EndKind::Exec, follow ? status : 0, context().tick, log.events);
     // The logs of most forked children end here at once, and say so themselves.
     if (leader_ || origin_.birth != Birth::Fork) save_manifest();
   }

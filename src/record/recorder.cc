@@ -758,8 +758,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   uint64_t events = log_.appender().events + (stopped ? 0 : 1);
   Tick ticks = stopped ? log_.appender().tick : ctx.tick;
   log_.end(kind, status, ctx.tick, pc, asynchronous ? recording::kAsynchronous : 0);
-  manifest_.end =
-      recording::Manifest::End{kind, status, monotonic_ns() - started_ns_, ticks, events, std::nullopt};
+  manifest_.end_now(kind, status, ticks, events);
   if (kind == EndKind::Signal && pc) manifest_.end->crash = ControlPoint{ctx.tick, pc};
   save_manifest();
   const bool crashed = kind == EndKind::Signal && recording::is_crash(static_cast<int>(status));
@@ -769,8 +768,9 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);
   if (manifest_.chaos) more += fmt::format(", chaos seed {}", *manifest_.chaos);
   say(fmt::format("recorded {:.3f} s, {} ticks, {} events, {} in {}{}{}",
-                  static_cast<double>(end.duration_ns) / 1e9, end.ticks, end.events, human_size(log_.size()),
-                  recording_.dir(), more, stopped ? " (ended early: " + log_.stopped() + ")" : ""));
+                  static_cast<double>(monotonic_ns() - started_ns_) / 1e9, end.ticks, end.events,
+                  human_size(log_.size()), recording_.dir(), more,
+                  stopped ? " (ended early: " + log_.stopped() + ")" : ""));
   if (leader_ && !crashed && tree_.first_crash()) say_crash();
   if (options_.engine.statistics) say(process_.engine().statistics());
   if (leader_) {

@@ -46,6 +46,7 @@ namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
 inline constexpr uint32_t kLogVersion = 4;           // 3: without order; 2: nor Resize; 1: nor Gap
+inline constexpr uint32_t kOrderVersion = 4;         // from here on events have an order
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct FileHeader {

@@ -59,6 +59,13 @@ LogFile::~LogFile() {
   if (!data_.empty()) munmap(const_cast<uint8_t*>(data_.data()), data_.size());
 }
 
+uint64_t LogFile::start_ns() const {
+  ChunkHeader first{};
+  if (data_.size() - std::min<uint64_t>(data_.size(), header_.header_size) < sizeof first) return 0;
+  std::memcpy(&first, data_.data() + header_.header_size, sizeof first);
+  return first.header_crc == chunk_header_crc(first) ? first.wall_ns : 0;
+}
+
 std::optional<Chunk> LogFile::next() {
   while (!damage_ && offset_ < data_.size()) {
     ChunkHeader header{};
@@ -329,7 +336,8 @@ bool LogReader::next(Event& event) {
     if (!chunk) return false;
     rest_ = chunk->events;
     tick_ = chunk->first_tick;
-    order_ = chunk->first_order;
+    order_ = first_order_ = chunk->first_order;
+    wall_ns_ = chunk->wall_ns;
     number_ = chunk->first_event;
   }
   uint32_t size;

@@ -41,6 +41,7 @@ class LogFile {
   uint64_t size() const { return data_.size(); }
   uint64_t position() const { return offset_; }  // for progress
   const FileHeader& header() const { return header_; }
+  uint64_t start_ns() const;  // CLOCK_REALTIME when the first chunk was opened; 0: it was not
 
  private:
   std::string path_;
@@ -100,13 +101,15 @@ class LogReader {
   bool next(Event& event);  // false at the end
   std::optional<std::string> damage() const { return damage_ ? damage_ : file_.damage(); }
   const LogFile& file() const { return file_; }
-  int thread_now() const { return thread_; }  // behind the last event
+  int thread_now() const { return thread_; }             // behind the last event
+  uint64_t wall_ns() const { return wall_ns_; }          // when the chunk of the last event was opened
+  uint64_t first_order() const { return first_order_; }  // what the orders of that chunk count from
 
  private:
   LogFile file_;
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
-  uint64_t order_ = 0;
+  uint64_t order_ = 0, first_order_ = 0, wall_ns_ = 0;
   uint64_t number_ = 0;
   int thread_;
   std::optional<std::string> damage_;

@@ -78,6 +78,7 @@ Json from_end(const Manifest::End& end) {
   j["duration_ns"] = end.duration_ns;
   j["ticks"] = end.ticks;
   j["events"] = end.events;
+  if (end.cpu_ns >= 0) j["cpu_ns"] = end.cpu_ns;
   if (end.crash) j["crash"] = {{"tick", end.crash->tick}, {"pc", end.crash->pc}};
   return j;
 }
@@ -93,6 +94,7 @@ Manifest::End to_end(const Json& j) {
   end.duration_ns = j.at("duration_ns").get<int64_t>();
   end.ticks = j.at("ticks").get<Tick>();
   end.events = j.at("events").get<uint64_t>();
+  end.cpu_ns = j.value("cpu_ns", int64_t{-1});
   if (j.contains("crash"))
     end.crash = ControlPoint{j["crash"].at("tick").get<Tick>(), j["crash"].at("pc").get<Address>()};
   return end;
@@ -242,14 +244,29 @@ Manifest describe_start(const std::vector<std::string>& argv) {
   m.kernel = fmt::format("{} {}", name.sysname, name.release);
   m.cpu.vendor = cpu_vendor();
   m.cpu.model = cpu_model();
-  auto now = [](clockid_t clock) {
-    timespec t;
-    clock_gettime(clock, &t);
-    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-  };
-  m.start_ns = now(CLOCK_REALTIME);
-  m.start_monotonic_ns = now(CLOCK_MONOTONIC);
+  m.start_now();
   return m;
+}
+
+namespace {
+
+int64_t now(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+}  // namespace
+
+void Manifest::start_now() {
+  start_ns = now(CLOCK_REALTIME);
+  start_monotonic_ns = now(CLOCK_MONOTONIC);
+  start_cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void Manifest::end_now(EndKind kind, int64_t status, Tick ticks, uint64_t events) {
+  end = End{kind, status, now(CLOCK_MONOTONIC) - start_monotonic_ns, ticks, events, {}, 0};
+  end->cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns;
 }
 
 std::string end_text(const std::optional<Manifest::End>& end) {

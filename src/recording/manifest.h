@@ -40,16 +40,18 @@ struct Manifest {
 
   int64_t start_ns = 0;            // CLOCK_REALTIME
   int64_t start_monotonic_ns = 0;  // CLOCK_MONOTONIC at the same moment; 0: not known
+  int64_t start_cpu_ns = 0;        // what the process had used before that; not written down
   std::optional<uint64_t> chaos;   // seed, if recorded in chaos mode
 
   // Missing: the recorder is still at work, or was killed.
   struct End {
     EndKind kind = EndKind::Exit;
     int64_t status = 0;  // exit status or signal number
-    int64_t duration_ns = 0;
+    int64_t duration_ns = 0;  // since start_ns
     Tick ticks = 0;
     uint64_t events = 0;
     std::optional<ControlPoint> crash;  // where it died of a signal
+    int64_t cpu_ns = -1;                // processor time, with the recorder's work; -1: not known
     friend bool operator==(const End&, const End&) = default;
   };
   std::optional<End> end;
@@ -57,6 +59,10 @@ struct Manifest {
   std::string checkpoints_note;    // why record --checkpoints made none, or no more; empty: it did
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
+
+  // The log that it is about begins, ends now.
+  void start_now();
+  void end_now(EndKind kind, int64_t status, Tick ticks, uint64_t events);
 
   // Throws Error: missing, not JSON, incomplete, or of a newer version.
   static Manifest load(const std::string& path);

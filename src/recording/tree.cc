@@ -128,21 +128,28 @@ bool Tree::is_intact(const Recording& recording) {
   return in.gcount() == kSize;
 }
 
+bool is_without_events(const Recording& recording, uint64_t number) {
+  std::error_code ec;
+  return number > 1 && std::filesystem::file_size(recording.log_path(number), ec) == 0 && !ec &&
+         !std::filesystem::exists(recording.manifest_path(number), ec);
+}
+
 std::vector<ProcessInfo> list_processes(const Recording& recording) {
   std::map<uint64_t, ProcessInfo> all;
   for (uint64_t number : recording.processes()) {
     ProcessInfo info;
     info.number = number;
     try {
-      const FileHeader header = LogFile(recording.log_path(number)).header();
+      const LogFile log(recording.log_path(number));
+      const FileHeader& header = log.header();
+      info.start_ns = log.start_ns();
       info.birth = static_cast<Birth>(header.birth);
       info.parent = header.parent;
       info.parent_event = header.parent_event;
       info.pid = header.pid;
       info.damaged = header.process != number;
     } catch (const Error&) {
-      std::error_code ec;
-      info.empty = std::filesystem::file_size(recording.log_path(number), ec) == 0 && !ec;
+      info.empty = is_without_events(recording, number);
       info.damaged = !info.empty;
     }
     try {

@@ -65,10 +65,13 @@ struct ProcessInfo {
   bool spawned = false;           // by execve in a child of vfork: a new program in a new process
   std::vector<std::string> argv;  // of the nearest ancestor that has a manifest, if this one has none
   std::optional<Manifest::End> end;
-  bool empty = false;    // nothing was logged: killed at once
+  uint64_t start_ns = 0;  // CLOCK_REALTIME; 0: not known
+  bool empty = false;    // is_without_events
   bool damaged = false;  // the header cannot be read, or is that of another log
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);
+// A process that was killed before it could log anything leaves an empty log, and no manifest.
+bool is_without_events(const Recording& recording, uint64_t number);
 const char* birth_name(const ProcessInfo& info);  // start, fork, exec, spawn
 
 // The log that a user means: `#N` or `process-N` is the log with that number, `pid:N` the last one of the

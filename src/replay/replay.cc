@@ -2,25 +2,19 @@
 #include "replay/replay.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <new>
+#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
-#include "engine/engine.h"
 #include "recording/library.h"
+#include "recording/ordered_log.h"
 #include "recording/side_files.h"
 #include "recording/tree.h"
-#include "replay/replayer.h"
+#include "replay/tree_replay.h"
 
 namespace backstep {
 
@@ -36,107 +30,138 @@ std::string why_stopped(const recording::Recording& recording, uint64_t process)
   return "why is not known";
 }
 
-replayer::Outcome replay_log(const ReplayOptions& options, const recording::Library& library,
-                             const recording::Recording& recording) {
-  replayer::Replayer replayer(options, library, recording);
-  engine::install_handler(SIGALRM, SA_RESTART);
-  const itimerval timer{{0, 500'000}, {1, 0}};
-  setitimer(ITIMER_REAL, &timer, nullptr);
-  replayer::Outcome outcome = replayer.run();
-  replayer.save_translations();
-  if (options.engine.statistics) fmt::print(stderr, "backstep: {}\n", replayer.engine_statistics());
-  const itimerval off{};
-  setitimer(ITIMER_REAL, &off, nullptr);
-  if (options.progress) fmt::print(stderr, "\r\033[K");
-  return outcome;
+using replayer::Replayed;
+using Json = nlohmann::ordered_json;  // its first field is how scripts find it on stderr
+
+std::string name_of(const recording::Recording& recording, uint64_t process) {
+  constexpr size_t kMost = 60;
+  std::string command;
+  for (const recording::ProcessInfo& info : recording::list_processes(recording))
+    if (info.number == process)
+      for (const std::string& word : info.argv) command += (command.empty() ? "" : " ") + word;
+  if (command.size() > kMost) command = command.substr(0, kMost) + "…";
+  return fmt::format("process #{}{}", process, command.empty() ? "" : fmt::format(" ({})", command));
 }
 
-struct Program {
-  uint64_t process;
-  Tick ticks;
-  uint64_t events;
-};
+const Replayed* find(const std::vector<Replayed>& all, uint64_t process) {
+  for (const Replayed& r : all)
+    if (r.process == process) return &r;
+  return nullptr;
+}
 
-// The logs of a process that became other programs by execve, all but the last: each is replayed in a process
-// of its own, since it needs the addresses of its program. Returns the exit status of the first that fails,
-// which has told why on stderr.
-int replay_before_exec(const ReplayOptions& options, const recording::Library& library,
-                       const recording::Recording& recording, std::vector<Program>& done) {
-  void* shared = mmap(nullptr, sizeof(Program), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) throw Error(fmt::format("no memory for the replay: {}", errno_text(errno)));
-  auto* program = new (shared) Program{options.process, 0, 0};
-  const pid_t parent = getpid();
-  fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw Error(fmt::format("cannot make a process for the replay: {}", errno_text(errno)));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kExitFailure);
-    int status = 0;
-    try {
-      const auto outcome = replay_log(options, library, recording);
-      program->ticks = outcome.ticks;
-      program->events = outcome.events;
-      if (!outcome.incomplete.empty()) fmt::print(stderr, "backstep: {}\n", outcome.incomplete);
-      if (outcome.damaged || outcome.kind != recording::EndKind::Exec) status = kExitDivergence;
-    } catch (const std::exception& e) {
-      status = tell(e);
+// The program that was recorded, or what it became by execve at last.
+const Replayed& last_program(const std::vector<Replayed>& all) {
+  const Replayed* last = &all.front();
+  while (last->outcome.complete && last->outcome.kind == recording::EndKind::Exec &&
+         last->outcome.status > static_cast<int64_t>(last->process)) {
+    const Replayed* next = find(all, static_cast<uint64_t>(last->outcome.status));
+    if (!next) break;
+    last = next;
+  }
+  return *last;
+}
+
+bool is_exact(const Replayed& r) {
+  return r.error.empty() && !r.outcome.damaged;
+}
+
+void report_json(const std::vector<Replayed>& all, bool exact) {
+  const replayer::Outcome& last = last_program(all).outcome;
+  Json j{{"complete", last.complete}, {"exact", exact}, {"status", last.status}};
+  Tick ticks = 0;
+  uint64_t events = 0;
+  for (const Replayed& r : all) {
+    const replayer::Outcome& o = r.outcome;
+    ticks += o.ticks;
+    events += o.events;
+    Json p{{"process", r.process}, {"ticks", o.ticks},       {"events", o.events},
+           {"exact", is_exact(r)}, {"complete", o.complete}, {"status", o.status}};
+    if (!o.incomplete.empty()) p["incomplete"] = o.incomplete;
+    if (!r.error.empty()) p["error"] = r.error;
+    j["processes"].push_back(p);
+  }
+  j["ticks"] = ticks;
+  j["events"] = events;
+  if (!last.incomplete.empty()) j["incomplete"] = last.incomplete;
+  fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// What was not as it should be, and for a tree one line about all of it.
+void report(const recording::Recording& recording, const std::vector<Replayed>& all, bool quiet,
+            double seconds) {
+  const bool tree = all.size() > 1;
+  size_t wrong = 0, cut = 0, lost = 0, same = 0;
+  std::set<std::string> told;
+  Tick ticks = 0;
+  uint64_t events = 0;
+  for (const Replayed& r : all) {
+    const replayer::Outcome& o = r.outcome;
+    const auto who = [&] { return tree ? name_of(recording, r.process) + ": " : ""; };
+    wrong += !is_exact(r);
+    ticks += o.ticks;
+    events += o.events;
+    if (r.lost) {
+      lost++;
+    } else if (!r.error.empty() && !told.insert(r.error).second) {
+      same++;
+    } else if (!r.error.empty()) {
+      fmt::print(stderr, "backstep: {}{}\n", who(), r.error);
+    } else if (o.complete && o.kind == recording::EndKind::Stopped) {
+      fmt::print(
+          stderr,
+          "backstep: {}the recording was stopped before the program ended, and replayed up to there ({})\n",
+          who(), why_stopped(recording, r.process));
+    } else if (o.damaged || (!o.incomplete.empty() && !tree)) {
+      fmt::print(stderr, "backstep: {}{} ({} events, {} ticks)\n", who(), o.incomplete, o.events, o.ticks);
+    } else {
+      cut += !o.incomplete.empty();
     }
-    fflush(nullptr);
-    _exit(status);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  done.push_back(*program);
-  munmap(shared, sizeof(Program));
-  if (WIFSIGNALED(status)) {
-    fmt::print(stderr, "backstep: the replay of process #{} died of signal {}\n", options.process,
-               WTERMSIG(status));
-    return kExitFailure;
-  }
-  return WEXITSTATUS(status);
+  if (same) fmt::print(stderr, "backstep: the same goes for {} more processes\n", same);
+  if (lost)
+    fmt::print(stderr, "backstep: {} processes that these have forked could not be replayed without them\n",
+               lost);
+  if (!tree || quiet) return;
+  std::string how = wrong ? fmt::format("{} of {} logs not exactly", wrong, all.size())
+                          : fmt::format("all {} logs exactly", all.size());
+  if (cut) how += fmt::format(" ({} up to where their recorder was killed)", cut);
+  fmt::print(
+      stderr, "backstep: replayed {}: {} events, {} ticks in {:.2f} s{}\n", how, events, ticks, seconds,
+      recording::OrderedLogs(recording, false).by_time()
+          ? "; an older Backstep recorded it, so the order of what different processes wrote is a guess"
+          : "");
 }
 
 }  // namespace
 
-int replay(const ReplayOptions& asked) {
+int replay(const ReplayOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
   recording::Library library = recording::Library::standard();
-  recording::Recording recording = library.resolve(asked.recording);
-  ReplayOptions options = asked;
-  std::vector<Program> programs;
-  if (!options.chosen) {
-    while (const uint64_t next = recording::next_program(recording, options.process)) {
-      if (int status = replay_before_exec(options, library, recording, programs)) return status;
-      options.process = next;
-    }
+  recording::Recording recording = library.resolve(options.recording);
+  std::vector<Replayed> all;
+  if (!options.chosen && recording.processes().size() > 1) {
+    all = replayer::replay_tree(options, library, recording);
+  } else {
+    Replayed one;
+    one.process = options.process;
+    if (recording::is_without_events(recording, options.process))
+      one.outcome.incomplete = "the process was killed before its first event: there is nothing to replay";
+    else
+      one.outcome = replayer::replay_log(options, library, recording);
+    all.push_back(one);
   }
-  const replayer::Outcome outcome = replay_log(options, library, recording);
-  programs.push_back({options.process, outcome.ticks, outcome.events});
-  bool exact = !outcome.damaged;
   if (!options.quiet)
     for (const std::string& damage : recording::damaged_side_files(recording))
       fmt::print(stderr, "backstep: {}\n", damage);
-  if (options.json) {
-    nlohmann::json j{{"exact", exact}, {"complete", outcome.complete}, {"status", outcome.status}};
-    j["ticks"] = std::accumulate(programs.begin(), programs.end(), Tick{0},
-                                 [](Tick sum, const Program& p) { return sum + p.ticks; });
-    j["events"] = std::accumulate(programs.begin(), programs.end(), uint64_t{0},
-                                  [](uint64_t sum, const Program& p) { return sum + p.events; });
-    for (const Program& p : programs)
-      j["programs"].push_back({{"process", p.process}, {"ticks", p.ticks}, {"events", p.events}});
-    if (!outcome.incomplete.empty()) j["incomplete"] = outcome.incomplete;
-    fmt::print(stderr, "{}\n", j.dump());
-  } else if (outcome.complete && outcome.kind == recording::EndKind::Stopped) {
-    fmt::print(
-        stderr,
-        "backstep: the recording was stopped before the program ended, and replayed up to there ({})\n",
-        why_stopped(recording, options.process));
-  } else if (!outcome.incomplete.empty()) {
-    fmt::print(stderr, "backstep: {} ({} events, {} ticks)\n", outcome.incomplete, outcome.events,
-               outcome.ticks);
-  }
-  return exact ? 0 : kExitDivergence;
+  int code = 0;
+  for (const Replayed& r : all)
+    if (!is_exact(r)) code = std::max(code, r.error.empty() ? static_cast<int>(kExitDivergence) : r.code);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (options.json)
+    report_json(all, code == 0);
+  else
+    report(recording, all, options.quiet, seconds.count());
+  return code;
 }
 
 }  // namespace backstep

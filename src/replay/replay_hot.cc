@@ -45,7 +45,43 @@ bool belongs_to_next(const EventHeader& header) {
   }
 }
 
-void write_all(int fd, uint64_t addr, uint64_t n) {
+// Messages for the controller are put together here, so that small ones take one system call.
+alignas(8) uint8_t bs_outbox[64 << 10];
+uint64_t bs_outbox_used;
+
+[[noreturn]] void give_up() {
+  constexpr long kExitGroup = 231;
+  for (;;) hot::syscall6(kExitGroup, 1, 0, 0, 0, 0, 0);
+}
+
+void flush_outbox() {
+  for (uint64_t at = 0; at < bs_outbox_used;) {
+    const long done = hot::syscall6(1, bs_replay.channel, reinterpret_cast<long>(bs_outbox + at),
+                                    static_cast<long>(bs_outbox_used - at), 0, 0, 0);
+    if (done == -4) continue;
+    if (done <= 0) give_up();  // nobody is there any more
+    at += static_cast<uint64_t>(done);
+  }
+  bs_outbox_used = 0;
+}
+
+void put_message(uint32_t kind, uint64_t event, uint64_t addr, uint64_t n) {
+  do {
+    if (sizeof bs_outbox - bs_outbox_used < sizeof(Message) + (n ? 1 : 0)) flush_outbox();
+    const uint64_t room = sizeof bs_outbox - bs_outbox_used - sizeof(Message);
+    const uint64_t part = n < room ? n : room;
+    const Message message{kind, static_cast<uint32_t>(part), event};
+    uint8_t* at = bs_outbox + bs_outbox_used;
+    if (!bs_guarded_copy(at + sizeof message, reinterpret_cast<const void*>(addr), part)) return;
+    __builtin_memcpy(at, &message, sizeof message);
+    bs_outbox_used += sizeof message + part;
+    addr += part;
+    n -= part;
+  } while (n > 0);
+}
+
+void write_all(int fd, uint64_t event, uint64_t addr, uint64_t n) {
+  if (bs_replay.channel >= 0) return put_message(static_cast<uint32_t>(fd), event, addr, n);
   while (n > 0) {
     long done = hot::syscall6(1, fd, static_cast<long>(addr), static_cast<long>(n), 0, 0, 0);
     if (done == -4 || done == -11) continue;  // EINTR, EAGAIN
@@ -69,32 +105,39 @@ bool same_text(const uint8_t* bytes, uint64_t n, uint64_t addr) {
   return true;
 }
 
-}  // namespace
-
-void repeat_output(uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags) {
-  if (result <= 0 || !bs_replay.output) return;
+void write_buffers(uint64_t event, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags) {
   int fd = flags & recording::kToStdout ? 1 : 2;
   const Syscall& row = syscall_row(nr);
   for (int i = 0; i < row.argc; i++) {
     switch (row.args[i].kind) {
       case Arg::In:
-        write_all(fd, args[i], static_cast<uint64_t>(result));
+        write_all(fd, event, args[i], static_cast<uint64_t>(result));
         return;
       case Arg::IovIn:
         for_each_iovec(args[i], args[row.args[i].n], static_cast<uint64_t>(result),
-                       [&](uint64_t a, uint64_t n) { write_all(fd, a, n); });
+                       [&](uint64_t a, uint64_t n) { write_all(fd, event, a, n); });
         return;
       case Arg::MsgIn: {
         Msghdr m;
         if (read_guest(args[i], &m))
           for_each_iovec(m.iov, m.iov_count, static_cast<uint64_t>(result),
-                         [&](uint64_t a, uint64_t n) { write_all(fd, a, n); });
+                         [&](uint64_t a, uint64_t n) { write_all(fd, event, a, n); });
         return;
       }
       default:
         break;
     }
   }
+}
+
+}  // namespace
+
+void repeat_output(uint64_t event, uint64_t nr, const uint64_t args[6], int64_t result, uint8_t flags) {
+  if (!bs_replay.output) return;
+  if (result > 0) write_buffers(event, nr, args, result, flags);
+  if (bs_replay.channel < 0) return;
+  put_message(Message::Written, event, 0, 0);
+  flush_outbox();
 }
 
 bool replay_syscall_hot(Context& ctx) {
@@ -177,7 +220,7 @@ bool replay_syscall_hot(Context& ctx) {
     }
   }
   if (header.flags & (recording::kToStdout | recording::kToStderr))
-    repeat_output(nr, args, result, header.flags);
+    repeat_output(s.event, nr, args, result, header.flags);
   ctx.gpr[RAX] = static_cast<uint64_t>(result);
   s.tick = tick;
   s.p = next;
@@ -218,6 +261,16 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
 engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
   HotState& s = bs_replay;
   if (signo != 14) return engine::SignalVerdict::Later;
+  if (s.channel >= 0) {
+    struct {
+      int fd;
+      short events, revents;
+    } peer{s.channel, 0, 0};
+    constexpr long kPoll = 7;
+    constexpr short kHangUp = 0x10;
+    if (hot::syscall6(kPoll, reinterpret_cast<long>(&peer), 1, 0, 0, 0, 0) > 0 && (peer.revents & kHangUp))
+      give_up();
+  }
   const auto verdict = s.look_around ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
   if (s.size == 0) return verdict;
   char text[] = "\rbackstep: replaying, 000 % of the log";

@@ -131,6 +131,10 @@ void Replayer::open_log(uint64_t process) {
 }
 
 bool Replayer::follow_child() {
+  if (const uint64_t child = child_here(); child && fork_off(child)) {
+    options_.process = child;
+    path_.push_back({child, bs_replay.event, 0});
+  }
   if (!at_fork()) return false;
   event_base_ += path_[path_at_].event;
   open_log(path_[path_at_++].process);
@@ -138,6 +142,7 @@ bool Replayer::follow_child() {
   before_vfork_.clear();
   process_.current().tid = static_cast<int>(log_->header().pid);
   if (!hold_signals_) bs_replay.output = path_at_ == path_.size();
+  if (series_ && child_at) begin_checkpoints();
   return true;
 }
 
@@ -288,6 +293,9 @@ void Replayer::prepare() {
                     kExitDivergence);
     }
   }
+  // Killed while it became another program: that is no damage.
+  if (!log_->damage() && static_cast<recording::Birth>(log_->header().birth) == recording::Birth::Exec)
+    return end_incomplete();
   throw Error(fmt::format("the recording holds no start of the program: {}",
                           log_->damage().value_or("the recorder ended before the program started")),
               kExitDivergence);
@@ -420,18 +428,21 @@ void Replayer::check_progress() {
                        place(context().tick, context().rip)));
 }
 
+void Replayer::begin_checkpoints() {
+  series_.emplace(recording_, options_.process, options_.checkpoints);
+  stored_before_.clear();
+  for (const auto& c : recording::CheckpointFolder(recording_, options_.process).list(nullptr))
+    stored_before_.insert(stored_before_.begin(), c.header.tick);
+  process_.engine().set_check(true);
+  look_at_ = context().tick + (1 << 16);
+  looked_cpu_ = stored_cpu_ = recording::thread_cpu_seconds();
+}
+
 Outcome Replayer::run() {
   prepare();
   bs_replay.look_around = true;
   Context& ctx = context();
-  if (options_.store_on_autopilot) {
-    series_.emplace(recording_, options_.process, options_.checkpoints);
-    for (const auto& c : recording::CheckpointFolder(recording_, options_.process).list(nullptr))
-      stored_before_.insert(stored_before_.begin(), c.header.tick);
-    process_.engine().set_check(true);
-    look_at_ = 1 << 16;
-    looked_cpu_ = stored_cpu_ = recording::thread_cpu_seconds();
-  }
+  if (options_.store_on_autopilot) begin_checkpoints();
   after_call(0, 0);
   while (!outcome_) {
     if (series_ && ctx.tick >= look_at_) store_on_the_way();
@@ -469,7 +480,8 @@ void Replayer::on_syscall() {
   }
   uint64_t args[6];
   syscall_args(ctx, args);
-  if (nr == SYS_fork || nr == SYS_clone) follow_child();
+  const bool forks = nr == SYS_fork || nr == SYS_clone;
+  if (forks) follow_child();
   Event e;
   if (!take(e)) return end_incomplete();
   while (e.flags & recording::kInCall &&
@@ -482,6 +494,7 @@ void Replayer::on_syscall() {
       resize(e);
     else
       change_memory(e);
+    if (forks) follow_child();
     if (!take(e)) return end_incomplete();
   }
   if (e.kind == EventKind::Turn && !(e.flags & recording::kAsynchronous)) return pass_turn(e);
@@ -599,7 +612,8 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
         break;
     }
   }
-  if (e.flags & (recording::kToStdout | recording::kToStderr)) repeat_output(e.nr, args, e.result, e.flags);
+  if (e.flags & (recording::kToStdout | recording::kToStderr))
+    repeat_output(e.number, e.nr, args, e.result, e.flags);
 }
 
 // Memory whose mapping the call may change; new mappings are noted when they are made.
@@ -704,7 +718,8 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
   EventHeader header;
   while (!outcome_) {
     if (!peek(header)) {
-      if (at_fork()) break;  // the parent was killed before it could log it; its child goes on from there
+      if (at_fork() || child_here())
+        break;  // the parent was killed before it could log it; its child goes on from there
       return end_incomplete();
     }
     auto kind = static_cast<EventKind>(header.kind);

@@ -83,6 +83,12 @@ class Replayer {
   // What may have been written to since the last call of this (nullopt: not known), and since when.
   std::optional<recording::Written> written_since_last();
 
+  // --- a whole tree (tree_worker.cc) ---
+  // The log that begins with the fork at this event of that log; 0: none.
+  std::function<uint64_t(uint64_t process, uint64_t event)> child_at;
+  // Makes a copy of this process for such a log; true in the copy (after_fork), which goes on with it.
+  std::function<bool(uint64_t process)> fork_off;
+
   // Checked now and then while the guest runs: true stops it at the next instruction.
   std::function<bool()> interrupted;
   // Conditions of watchpoints are about the state in front of the change: whoever searches backwards stops
@@ -101,6 +107,8 @@ class Replayer {
   bool follow_child();  // the fork at hand is where the log that is wanted goes on
   // The next event of this log is the fork that leads on to the log that is wanted.
   bool at_fork() const { return path_at_ < path_.size() && bs_replay.event == path_[path_at_].event; }
+  uint64_t child_here() const { return child_at ? child_at(options_.process, bs_replay.event) : 0; }
+  void begin_checkpoints();
   bool reached(
       const recording::Event& event);  // are we where this asynchronous event happened? Else it is the goal
   void step_to_goal();

@@ -132,7 +132,7 @@ PY
     same "$err" "$err.replay" "$name: replay $i $options has other output on stderr"
     [ "$(field exact <"$T/report")" = True ] || fail "$name: replay $i $options was not exact: $(cat "$T/report")"
     [ "$(field complete <"$T/report")" = True ] || fail "$name: replay $i $options was not complete"
-    got=$(field programs.0.ticks <"$T/report")
+    got=$(field processes.0.ticks <"$T/report")
     [ "$got" = "$ticks" ] || fail "$name: replay $i $options counted $got ticks, the recording has $ticks"
     rmdir "$T/elsewhere" || fail "$name: replay left files behind"
   done

@@ -12,14 +12,14 @@ OUTPUT=same record_replay chain "${chain[@]}"
 import json, sys
 report, ps = (json.load(open(f)) for f in sys.argv[1:])
 assert len(ps) == 4
-assert report["programs"] == [{"process": p["number"], "ticks": p["ticks"], "events": p["events"]} for p in ps]
+assert [(p["process"], p["ticks"], p["events"]) for p in report["processes"]] == [(p["number"], p["ticks"], p["events"]) for p in ps]
 assert report["ticks"] == sum(p["ticks"] for p in ps) and report["events"] == sum(p["events"] for p in ps)
 PY
 expect 0 "$BACKSTEP" replay --autopilot -p '#2' chain
 [ "$(cat "$T/out")" = two ] || fail "-p '#2' wrote $(cat "$T/out")"
-# Damage in the middle of the chain ends it there, told once.
+# Damage in the middle of the chain is told once; each of the others can be replayed without it.
 printf damage | dd of=chain/process-2.log bs=1 seek=5000 conv=notrunc status=none
 expect 3 "$BACKSTEP" replay --autopilot chain
-grep -q three "$T/out" && fail "replayed behind the damage"
+grep -q three "$T/out" || fail "the program behind the damage was not replayed"
 [ "$(grep -c damaged "$T/err")" = 1 ] || fail "said about the damage: $(cat "$T/err")"
 ok

@@ -84,5 +84,5 @@ open(path, "wb").write(data[:at + capacity])
 PY
 "$BACKSTEP" replay --autopilot --json cut >out 2>cut.json || { cat cut.json; fail "a log that ends in a gap: status $?"; }
 grep -q 'the recorder was ended before the program' cut.json || { cat cut.json; fail "no word about the end"; }
-grep -q "\"status\":0,\"ticks\":$from}" cut.json || { cat cut.json; fail "the replay did not end where the gap begins, at $from"; }
+[ "$(tail -n 1 cut.json | field ticks)" = "$from" ] || { cat cut.json; fail "the replay did not end where the gap begins, at $from"; }
 ok
