@@ -7,7 +7,7 @@ geometric mean is taken over. Threads take turns when recorded, so programs with
 on one core, or by the CPU time that they took in all; their names say so. Of a tree of processes the first one is
 replayed.
 
-    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long]
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck]
 
 BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
 """
@@ -450,6 +450,8 @@ def main():
     parser.add_argument("--markdown", action="store_true", help="a table for docs/benchmarks.md")
     parser.add_argument("--travel", action="store_true", help="how fast a debugger moves in time, instead (travel.py)")
     parser.add_argument("--long", action="store_true", help="… in a recording of 60 s of CPU time (takes 10 minutes)")
+    parser.add_argument("--luck", action="store_true",
+                        help="how much the size of the environment makes, instead (luck.py; takes 6 minutes)")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
     options = parser.parse_args()
     if not os.access(BACKSTEP, os.X_OK):
@@ -466,6 +468,14 @@ def main():
             rows = travel.measure(BACKSTEP, folder, options.long)
             print(machine() + "\n")
             travel.show(rows, options.markdown)
+            return 0
+        if options.luck:
+            import luck
+            some = [w for w in workloads(folder, True) if w.name in luck.WORKLOADS
+                    and (not options.only or any(o in w.name for o in options.only))]
+            rows = luck.measure(some, BACKSTEP, folder, options.quick)
+            print(machine() + "; CPU time\n")
+            luck.show(rows, options.markdown)
             return 0
         chosen = [w for w in workloads(folder, options.quick)
                   if not options.only or any(o in w.name for o in options.only)]

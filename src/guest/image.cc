@@ -38,6 +38,7 @@ namespace backstep::guest {
 namespace {
 
 constexpr uint64_t kStackMin = 256 << 10;
+static_assert(layout::kStackEnd - kStackMax >= layout::kAnonymousEnd);
 constexpr size_t kScriptBytes = 256;     // BINPRM_BUF_SIZE: what the kernel reads of a script
 constexpr int kScriptDepth = 5;          // scripts in a row before the kernel says ELOOP
 constexpr uint64_t kSignalStack = 2048;  // AT_MINSIGSTKSZ: our frame with AVX takes less (signal_frame.cc)

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t kLow32End = 0x8000'0000;
 constexpr uint64_t kDataLow = layout::kBrkEnd;
-constexpr uint64_t kDataHigh = layout::kStackEnd - kStackReserve;
+constexpr uint64_t kDataHigh = layout::kAnonymousEnd;
 
 // find_free looks at guest regions only, because inside its zones there is nothing of the engine's.
 static_assert(!layout::overlaps_engine(layout::kImagesStart, layout::kImagesEnd));
@@ -198,12 +198,14 @@ std::optional<uint64_t> MemoryMap::lowest_gap(uint64_t size, uint64_t low, uint6
   return std::nullopt;
 }
 
-std::optional<uint64_t> MemoryMap::highest_gap(uint64_t size, uint64_t low, uint64_t high) const {
+std::optional<uint64_t> MemoryMap::highest_gap(uint64_t size, uint64_t low, uint64_t high,
+                                               bool for_stack) const {
   auto it = regions_.lower_bound(high);  // regions before `it` start below `high`
   while (high > low) {
     bool last = it == regions_.begin();
     uint64_t gap_start = last ? low : std::clamp(std::prev(it)->second.end, low, high);
-    if (high - gap_start >= size) return high - size;
+    const uint64_t end = for_stack ? layout::stack_end(high) : high;
+    if (end >= gap_start && end - gap_start >= size) return end - size;
     if (last) break;
     high = (--it)->first;
   }
@@ -221,7 +223,7 @@ std::optional<uint64_t> MemoryMap::find_free(uint64_t size, uint64_t hint, Zone 
 
   auto images = [&] { return lowest_gap(size, layout::kImagesStart, layout::kImagesEnd); };
   if (low32) return images();
-  auto data = [&] { return highest_gap(size, kDataLow, kDataHigh); };
+  auto data = [&] { return highest_gap(size, kDataLow, kDataHigh, zone == Zone::Stacks); };
   auto found = zone == Zone::Images ? images() : data();
   if (!found) found = zone == Zone::Images ? data() : images();
   return found;

@@ -29,15 +29,13 @@ inline constexpr char kStackName[] = "[stack]";
 // Private and writable: what RLIMIT_DATA is about.
 bool is_data(int prot, int flags);
 
-enum class Zone { Images, Data };  // layout.h
+enum class Zone { Images, Data, Stacks };  // layout.h; Stacks of threads lie in Data
 
 // Guest mappings lie below this; the host's program, libraries and stacks are above.
 inline constexpr uint64_t kGuestEnd = 0x5000'0000'0000;
 // Lower hints are not honoured (the usual vm.mmap_min_addr), so that null pointers with an offset still
 // fault.
 inline constexpr uint64_t kLowestHint = 0x10000;
-// Below the end of the initial stack, find_free gives out nothing.
-inline constexpr uint64_t kStackReserve = 1ull << 30;
 
 // Hears of every change, in terms of the calls below: a map that makes the same ones is the same.
 class MapListener {
@@ -67,8 +65,9 @@ class MemoryMap {
   // Wholly mapped.
   bool is_mapped(uint64_t start, uint64_t end) const;
   // Where a new mapping of `size` bytes goes: at `hint` if that is usable (not 0), else in `zone` — Images
-  // bottom-up from layout::kImagesStart, Data top-down from below the stack's reserve — else in the other
-  // zone; nullopt: no space. `low32`: below 2 GB only (MAP_32BIT). Deterministic.
+  // bottom-up from layout::kImagesStart, Data top-down from layout::kAnonymousEnd, Stacks likewise, with an
+  // end that suits a stack (layout::stack_end) — else in the other zone; nullopt: no space. `low32`: below 2
+  // GB only (MAP_32BIT). Deterministic.
   std::optional<uint64_t> find_free(uint64_t size, uint64_t hint, Zone zone, bool low32 = false) const;
   // Contiguous run around addr with PROT_EXEC in every region: [start, end), empty when addr is not
   // executable.
@@ -98,7 +97,7 @@ class MemoryMap {
   void split(uint64_t addr);                                 // makes addr a boundary if it is inside a region
   void merge(uint64_t start, uint64_t end);                  // joins equal neighbours, borders included
   std::optional<uint64_t> lowest_gap(uint64_t size, uint64_t low, uint64_t high) const;
-  std::optional<uint64_t> highest_gap(uint64_t size, uint64_t low, uint64_t high) const;
+  std::optional<uint64_t> highest_gap(uint64_t size, uint64_t low, uint64_t high, bool for_stack) const;
 
   void count(const Region& r);
   void uncount(const Region& r);

@@ -402,7 +402,10 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
       char magic[4] = {};
       low |= pread(fd, magic, 4, 0) == 4 && std::memcmp(magic, "\177ELF", 4) == 0;
     }
-    auto place = process_.map.find_free(size, hint, low ? Zone::Images : Zone::Data, flags & MAP_32BIT);
+    // Threads' stacks; small ones (of coroutines, of signal handlers) may be many, and lie close together.
+    const bool stack = anonymous && (flags & MAP_STACK) && size >= 1 << 20;
+    const Zone zone = low ? Zone::Images : stack ? Zone::Stacks : Zone::Data;
+    auto place = process_.map.find_free(size, hint, zone, flags & MAP_32BIT);
     if (!place) return logged(-ENOMEM);
     at = *place;
   }

@@ -76,7 +76,7 @@ import re, sys
 sys.path.insert(0, sys.argv[1])
 import rsp
 s = rsp.Session(int(sys.argv[2]))
-base = 0x10000000  # where a PIE is loaded (src/engine/layout.h)
+base = 0x11400000  # where a PIE is loaded (src/engine/layout.h)
 main, variable, buffer = (base + int(a, 16) for a in sys.argv[3:6])
 s.ask("Z0,%x,1" % main)
 s.ask("vCont;c")

@@ -171,12 +171,12 @@ TEST(MemoryMap, ImagesAreGivenOutBottomUpAndHolesAreReused) {
   EXPECT_EQ(map.find_free(kPage + 1, 0, Zone::Images), at[1]);
 }
 
-TEST(MemoryMap, DataIsGivenOutTopDownBelowTheStackReserve) {
+TEST(MemoryMap, DataIsGivenOutTopDown) {
   MemoryMap map;
   Region stack = anonymous(0, 0);
   stack.start = layout::kStackEnd - (8 << 20), stack.end = layout::kStackEnd;
   map.add(stack);
-  uint64_t top = layout::kStackEnd - kStackReserve;
+  uint64_t top = layout::kAnonymousEnd;
   auto first = map.find_free(1, 0, Zone::Data);
   EXPECT_EQ(first, top - kPage);
   Region r = anonymous(0, 0);
@@ -187,9 +187,30 @@ TEST(MemoryMap, DataIsGivenOutTopDownBelowTheStackReserve) {
   EXPECT_EQ(map.find_free(kPage, 0, Zone::Data), first);
 }
 
+TEST(MemoryMap, StacksOfThreadsHaveTheMicroTagsOfTheInitialStack) {
+  constexpr uint64_t kSize = (8 << 20) + kPage;
+  MemoryMap map;
+  std::vector<uint64_t> at;
+  for (int i = 0; i < 40; i++) {
+    Region r = anonymous(0, 0);
+    r.start = map.find_free(kSize, 0, Zone::Stacks).value(), r.end = r.start + kSize, r.prot = i % 2;
+    EXPECT_TRUE(map.is_free(r.start, r.end));
+    for (uint64_t page = r.end - layout::kHotStack; page < r.end; page += kPage)
+      EXPECT_EQ(layout::micro_tag(page) >> 5, layout::micro_tag(layout::kStackEnd - kPage) >> 5);
+    const uint64_t above = at.empty() ? layout::kAnonymousEnd : at.back();
+    EXPECT_LE(r.end, above);
+    EXPECT_LT(above - r.end, 1u << 20);
+    at.push_back(r.start);
+    map.add(r);
+  }
+  // Where one was, one fits.
+  map.remove(at[7], at[7] + kSize);
+  EXPECT_EQ(map.find_free(kSize, 0, Zone::Stacks), at[7]);
+}
+
 TEST(MemoryMap, ARegionAcrossTheUpperBorderOfTheZoneIsSteppedOver) {
   MemoryMap map;
-  uint64_t top = layout::kStackEnd - kStackReserve;
+  uint64_t top = layout::kAnonymousEnd;
   Region r = anonymous(0, 0);
   r.start = top - kPage, r.end = top + kPage;
   map.add(r);
@@ -201,7 +222,7 @@ TEST(MemoryMap, UsableHintsAreHonouredAndRoundedDown) {
   map.add(anonymous(1, 1));
   EXPECT_EQ(map.find_free(kPage, page(5) + 123, Zone::Data), page(5));
   EXPECT_EQ(map.find_free(kPage, 0x400000, Zone::Data), 0x400000u);
-  uint64_t elsewhere = layout::kStackEnd - kStackReserve - 2 * kPage;
+  uint64_t elsewhere = layout::kAnonymousEnd - 2 * kPage;
   for (uint64_t bad : {page(1), page(0), uint64_t{0x1000}, layout::kCacheStart, layout::kHotPage, kGuestEnd,
                        kGuestEnd - kPage, ~uint64_t{0}})
     EXPECT_EQ(map.find_free(2 * kPage, bad, Zone::Data), elsewhere) << std::hex << bad;
@@ -212,7 +233,7 @@ TEST(MemoryMap, AFullZoneOverflowsIntoTheOther) {
   Region images = anonymous(0, 0);
   images.start = layout::kImagesStart, images.end = layout::kImagesEnd;
   map.add(images);
-  EXPECT_EQ(map.find_free(kPage, 0, Zone::Images), layout::kStackEnd - kStackReserve - kPage);
+  EXPECT_EQ(map.find_free(kPage, 0, Zone::Images), layout::kAnonymousEnd - kPage);
   EXPECT_EQ(map.find_free(kPage, 0, Zone::Images, true), std::nullopt);
   EXPECT_EQ(map.find_free(0x2800'0000'0000, 0, Zone::Data), std::nullopt);
   EXPECT_EQ(map.find_free(~0ull, 0, Zone::Data), std::nullopt);
