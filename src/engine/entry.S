@@ -246,8 +246,8 @@ bs_exit_syscall:
 	movq %rax, RESUME
 	jmp resume_guest
 
-# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target, Context::spill_r11: the
-# guest's r11. Looks low targets up in the jump table, others in a hash table of {pc, landing}
+# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target,
+# Context::spill_r11: the guest's r11. It asks for no stop request: a signal handler steps through it (seek_boundary). Looks low targets up in the jump table, others in a hash table of {pc, landing}
 # (wide_index() in links_hot.cc computes the same index).
 	.globl bs_wide_lookup
 bs_wide_lookup:
@@ -283,6 +283,8 @@ bs_wide_lookup:
 	movq SPILL_RCX, %rcx
 	movq SPILL_RAX, %rax
 	jmpq *%r11
+	.globl bs_wide_lookup_end
+bs_wide_lookup_end:
 
 # bool bs_guarded_copy(void* to, const void* from, size_t n): false if a page was not there. The fault handler
 # moves a fault at bs_guarded_insn to bs_guarded_fail.

@@ -98,7 +98,7 @@ void leave(Context& ctx, ucontext_t* uc) {
 // place. Cache code between two boundaries is single-stepped; there are only a few instructions of ours
 // there. A string instruction may be half done, which no (tick, pc) tells: a trap behind it gets hold of the
 // guest when it is over. Code outside of the cache looks at the request by itself, except for the last few
-// instructions before the cache.
+// instructions before the cache and the lookup of far branches, which go on in the cache.
 void seek_boundary(Context& ctx, ucontext_t* uc) {
   auto pc = static_cast<uint64_t>(uc->uc_mcontext.gregs[REG_RIP]);
   auto& flags = uc->uc_mcontext.gregs[REG_EFL];
@@ -109,11 +109,14 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
     return;
   }
   ctx.rflags &= ~kTrapFlag;
-  if (pc < layout::kCacheStart + kPadsSize || pc >= layout::kCacheStart + bs_cache.size) {
+  const bool far_branch = pc >= reinterpret_cast<uint64_t>(&bs_wide_lookup) &&
+                          pc < reinterpret_cast<uint64_t>(&bs_wide_lookup_end);
+  const bool in_cache = pc >= layout::kCacheStart && pc < layout::kCacheStart + bs_cache.size;
+  if (!in_cache && !far_branch) {
     flags &= ~static_cast<greg_t>(kTrapFlag);
     return;
   }
-  uint32_t id = block_at(static_cast<uint32_t>(pc));
+  const uint32_t id = in_cache ? block_at(static_cast<uint32_t>(pc)) : 0;
   if (id) {
     const Block& block = kBlocks[id];
     const uint8_t* meta = kMeta + block.meta;
