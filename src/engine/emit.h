@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/cache.h"
 #include "engine/context.h"
 #include "engine/layout.h"
 
@@ -27,6 +28,13 @@ inline constexpr uint32_t kJumpSize = 5;  // jmp rel32
 // What stands before a copied instruction with a gs: prefix: r11 spilled, the guest's GS base loaded through
 // it.
 inline constexpr uint32_t kGsPrologue = 29;
+
+// Where the guest's r11 is from the first instruction of an indirect branch until its landing: in xmm29, as
+// the counter is in xmm31, or in Context::spill_r11. Checked landings load it from the slot anyway: that load
+// is the check.
+inline bool r11_in_vector() {
+  return bs_cache.vector && !bs_cache.check;
+}
 
 struct Emitter {
   uint8_t* p;

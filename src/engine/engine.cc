@@ -80,6 +80,14 @@ Machine look_at_machine() {
   return m;
 }
 
+// The guest's r11, when the guest was interrupted in an indirect branch.
+uint64_t r11_of_branch(const Context& ctx) {
+  if (!r11_in_vector()) return ctx.spill_r11;
+  uint64_t r11;  // the counter's steps (xmm30) are never 0, so the area has these registers
+  std::memcpy(&r11, ctx.xsave + bs_cache.hi16_offset + 13 * 64, sizeof r11);
+  return r11;
+}
+
 }  // namespace
 
 // Virtual machines take their time over each cpuid: it is asked once.
@@ -173,9 +181,9 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         flush();
         break;
       case Result::NeedCounter:
-        // An AVX-512 instruction: the counter's register is the guest's from now on. It finds them as at the
+        // An AVX-512 instruction: the engine's registers are the guest's from now on. It finds them as at the
         // start of a program, not with our numbers (which a memory counter would not leave).
-        if (bs_cache.vector) std::memset(ctx.xsave + bs_cache.hi16_offset + 14 * 64, 0, 2 * 64);
+        if (bs_cache.vector) std::memset(ctx.xsave + bs_cache.hi16_offset + 13 * 64, 0, 3 * 64);
         count_in_memory();
         break;
       case Result::NeedFetch: {
@@ -283,8 +291,8 @@ std::optional<Stop> Engine::after_check(const Check& check) {
 }
 
 // The signal handler has copied the registers; now find the guest instruction and undo what our own code in
-// front of it had changed. Indirect branches and gs: accesses hold r11 in its spill slot from their first
-// instruction on, far operands keep the scratch register in spill_any.
+// front of it had changed. Indirect branches hold r11 in xmm29 or its spill slot from their first instruction
+// on, gs: accesses in the slot, far operands keep the scratch register in spill_any.
 std::optional<Stop> Engine::after_fault() {
   Context& ctx = context();
   FaultInfo fault = bs_fault_info;
@@ -325,13 +333,13 @@ std::optional<Stop> Engine::after_fault() {
     switch (in.cls) {
       case isa::Class::Ret:
         if (at_lookup) ctx.gpr[RSP] -= 8 + (in.opcode == 0xc2 ? static_cast<uint64_t>(in.rel) : 0);
-        if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
+        if (fault.cache_pc > cache) ctx.gpr[R11] = r11_of_branch(ctx);
         break;
       case isa::Class::CallInd:
         if (at_lookup) ctx.gpr[RSP] += 8;
         [[fallthrough]];
       case isa::Class::JmpInd:
-        if (fault.cache_pc > cache) ctx.gpr[R11] = ctx.spill_r11;
+        if (fault.cache_pc > cache) ctx.gpr[R11] = r11_of_branch(ctx);
         [[fallthrough]];
       case isa::Class::Gs:
       case isa::Class::Evex:

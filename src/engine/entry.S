@@ -246,9 +246,9 @@ bs_exit_syscall:
 	movq %rax, RESUME
 	jmp resume_guest
 
-# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target,
-# Context::spill_r11: the guest's r11. It asks for no stop request: a signal handler steps through it (seek_boundary). Looks low targets up in the jump table, others in a hash table of {pc, landing}
-# (wide_index() in links_hot.cc computes the same index).
+# Indirect branch at a site that has met a target above layout::kDirectEnd. r11: target; the guest's r11 is where
+# r11_in_vector() says. Looks low targets up in the jump table, others in a hash table of {pc, landing} (set_landing()
+# computes the same index). It does not ask for stop requests: a signal handler steps through it (seek_boundary).
 	.globl bs_wide_lookup
 bs_wide_lookup:
 	movq %rax, SPILL_RAX

@@ -301,6 +301,7 @@ extern "C" uint64_t bs_hot_miss() {
   }
 
   // The branch is done here, landing included, so that the state is exact whatever comes next.
+  if (r11_in_vector()) asm volatile("vmovq %%xmm29, %0" : "=m"(ctx.spill_r11));
   ctx.gpr[R11] = ctx.spill_r11;
   ctx.rip = target;
   count_tick(ctx);

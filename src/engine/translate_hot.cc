@@ -3,7 +3,7 @@
 // Most instructions are copied. What changes:
 //
 //   call f          push return-address; tick; jmp f'
-//   ret             mov [r11], r11; pop r11; mov r11d, gs:[r11*4]; jmp r11     (tick at the landing)
+//   ret             vmovq xmm29, r11; pop r11; mov r11d, gs:[r11*4]; jmp r11     (tick at the landing)
 //   jmp/call r/m    likewise, and the target is stored so that a miss can find it
 //   jcc backward    jncc over; tick; jmp target'; over:
 //   jcc forward     jcc target'
@@ -141,13 +141,23 @@ void emit_tick(Emitter& e, Address target, int scratch) {
   }
 }
 
+void emit_keep_r11(Emitter& e) {
+  static constexpr uint8_t kKeep[] = {0x62, 0x41, 0xfd, 0x08, 0x6e, 0xeb};  // vmovq xmm29, r11
+  r11_in_vector() ? e.raw(kKeep) : e.store(R11, BACKSTEP_FIELD(spill_r11));
+}
+
+void emit_give_r11_back(Emitter& e) {
+  static constexpr uint8_t kGiveBack[] = {0x62, 0x41, 0xfd, 0x08, 0x7e, 0xeb};  // vmovq r11, xmm29
+  r11_in_vector() ? e.raw(kGiveBack) : e.load(R11, BACKSTEP_FIELD(spill_r11));
+}
+
 // Landing prefix: what every indirect branch to `pc` goes through.
 void emit_landing(Emitter& e, Address pc) {
   if (bs_cache.vector && bs_cache.check) {
     emit_count_and_check(e, pc, R11);
     return;
   }
-  e.load(R11, BACKSTEP_FIELD(spill_r11));
+  emit_give_r11_back(e);
   emit_tick(e, pc, R11);
 }
 
@@ -254,7 +264,7 @@ constexpr uint8_t kWriteGs[] = {0xf3, 0x49, 0x0f, 0xae, 0xdb};  // wrgsbase r11
 void emit_gs_target(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   e.load(R11, BACKSTEP_FIELD(gs_base));
   e.raw(kWriteGs);
-  e.load(R11, BACKSTEP_FIELD(spill_r11));
+  emit_give_r11_back(e);
   emit_load_target(e, in, code, pc);
   e.store(R11, BACKSTEP_FIELD(target));
   e.load(R11, BACKSTEP_FIELD(jump_table));
@@ -334,7 +344,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       b.jump(target);
       return true;
     case Class::Ret:
-      e.store(R11, BACKSTEP_FIELD(spill_r11));
+      emit_keep_r11(e);
       e.u8(0x41), e.u8(0x5b);  // pop r11
       if (in.opcode == 0xc2) {
         e.u8(0x48), e.u8(0x8d), e.u8(0xa4), e.u8(0x24),
@@ -345,7 +355,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       return true;
     case Class::JmpInd:
     case Class::CallInd:
-      e.store(R11, BACKSTEP_FIELD(spill_r11));
+      emit_keep_r11(e);
       if (in.gs && in.memory_operand()) {
         emit_gs_target(e, in, code, pc);
       } else {
