@@ -95,7 +95,7 @@ std::string GdbServer::transfer(std::string_view packet) {
           extra = fmt::format("in {}", name ? name : fmt::format("system call {}", t.call));
         }
         // What pthread_self() gives; before the C library has set it up there is none.
-        const uint64_t handle = process.view->registers_of(t.tid).fs_base;
+        const uint64_t handle = t.fs_base;
         xml +=
             fmt::format("<thread id=\"{}\" name=\"{}\"{}>{}</thread>\n", thread_id(pid, t.tid),
                         escaped(process.view->thread_name(t.name)),

@@ -292,6 +292,14 @@ def backstep_name_process():
 
 gdb.execute("define hook-monitor\npython backstep_name_process()\nend")
 
+def backstep_name_thread():
+    """The protocol's step back does not say which thread is to step; gdb means the selected one."""
+    if gdb.selected_thread() and len(gdb.selected_inferior().threads()) > 1:
+        gdb.execute("monitor steps-back %d" % gdb.selected_thread().ptid[1], False, True)
+
+for name in "stepi", "nexti", "step", "next", "finish":
+    gdb.execute("define hook-reverse-%s\npython backstep_name_thread()\nend" % name)
+
 class BackstepProcess(gdb.Command):
     """The processes of the recording.
 process                         list them; * is the present one

@@ -84,7 +84,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   ear_.stop_wanted = [&] { return stream.interrupted(); };
   ear_.output = [&](const std::string& text) { tell(text); };
   wanted_ = {};
-  general_ = continue_pid_ = continue_tid_ = 0;
+  general_ = continue_pid_ = continue_tid_ = steps_back_ = 0;
   multiprocess_ = swbreak_ = hwbreak_ = exec_events_ = extended_ = false;
   told_diverted_ = false;
   interrupted_.reset();
@@ -442,6 +442,7 @@ std::string GdbServer::resume(std::string_view actions) {
       }
     }
   }
+  steps_back_ = 0;
   if (auto reply = pending_reply()) return *reply;
   if (step && *step <= 0) step = at().state().tid;
   if (const auto tid = at().sent_thread()) {  // in the middle of a call that gdb makes
@@ -471,10 +472,15 @@ std::string GdbServer::resume_back(bool step) {
   tell(diverted_text(false));
   selected().deferred.clear();
   Resumed resumed{step ? StepBack : Backwards, 0, step};
-  for (const auto& t : at().state().threads)
+  // `bs` of a process does not say which thread is to step; a script does.
+  const int chosen = step ? steps_back_ : std::exchange(steps_back_, 0);
+  int tid = at().state().tid;
+  for (const auto& t : at().state().threads) {
     if (t.tid == continue_tid_) resumed.thread = t.tid;
+    if (t.tid == chosen) tid = chosen;
+  }
   if (!step) return move([&] { return timeline().backward(stops(resumed.thread), wanted_); }, resumed);
-  const int tid = resumed.thread ? resumed.thread : at().state().tid;
+  if (resumed.thread) tid = resumed.thread;
   return move([&] { return timeline().step_back(tid); }, resumed);
 }
 
@@ -637,6 +643,10 @@ std::string GdbServer::rcmd(std::string_view hex) {
     if (line.starts_with("watch-condition ")) return watch_condition(line);
     if (line == "settled") {  // from the script, when gdb has shown where it is
       selected().gone_to.reset();
+      return "OK";
+    }
+    if (line.starts_with("steps-back ")) {  // … in front of a step back
+      std::istringstream(line.substr(line.find(' '))) >> steps_back_;
       return "OK";
     }
     if (line == "changed") {  // … when the user has changed something

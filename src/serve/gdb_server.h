@@ -148,6 +148,7 @@ class GdbServer {
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false, exec_events_ = false, extended_ = false;
   int general_ = 0, continue_pid_ = 0, continue_tid_ = 0;  // 0: any
+  int steps_back_ = 0;  // the thread that the user has selected for that; 0: that with the turn
   timeline::Wanted wanted_;
   std::string last_stop_ = "T05";
   bool told_diverted_ = false;

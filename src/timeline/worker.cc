@@ -195,8 +195,8 @@ class Service {
         answer.put(replayer_.position()).put(replayer_.id_of(process().current()));
         answer.put(static_cast<uint32_t>(process().threads().size()));
         for (auto& [name, t] : process().threads()) {
-          ThreadState s{replayer_.id_of(*t), name, t->in_call, 0};
-          if (t.get() == &process().current()) s.in_call = false;
+          ThreadState s{replayer_.id_of(*t), name, t->in_call, 0, t->fs_base};
+          if (t.get() == &process().current()) s.in_call = false, s.fs_base = context().fs_base;
           if (s.in_call) s.call = t->gpr[RAX];
           answer.put(s);
         }

@@ -28,6 +28,7 @@ struct ThreadState {
   int name = 0;
   bool in_call = false;
   uint64_t call = 0;  // its number
+  uint64_t fs_base = 0;
 };
 
 struct WorkerState {

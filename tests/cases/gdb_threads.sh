@@ -116,6 +116,11 @@ not_printed 'SIGTRAP|internal-error'
 printed 'exits with status 0 here; this is the end of the recording'
 [ "$(grep -c 'Thread [12] "locked" hit' "$T/gdb")" -ge 5 ] || fail "with scheduler-locking few breakpoints were hit"
 if grep -A1000 'Switching to thread 2' "$T/gdb" | grep -q 'Thread 3 .*hit'; then fail "a thread that was not resumed stopped"; fi
+# A step back is one of the selected thread, whichever has the turn.
+in_gdb locked 'handle SIGUSR1 nostop noprint' 'tbreak on_signal' 'continue' 'info threads' 'thread 1' 'reverse-stepi' 'thread' 'thread 2' 'reverse-stepi' 'reverse-step' \
+  'thread' 'thread 3' 'reverse-stepi' 'thread'
+not_printed SIGTRAP
+for n in 1 2 3; do printed "^\\[Current thread is $n "; done
 # shellcheck disable=SC2016
 in_gdb locked 'handle SIGUSR1 stop print' 'break touch' 'continue 8' 'thread 1' 'print twice(11)' 'thread 2' 'print twice(12)' 'thread 3' 'print twice(13)' \
   'print count[0] + count[1] + count[2]' 'delete' 'continue' 'print $_siginfo.si_signo' 'print $_thread' 'thread 1' 'print $_siginfo.si_signo' \
