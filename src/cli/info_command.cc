@@ -57,9 +57,8 @@ Tallies most_frequent_first(const std::map<std::string, Tally>& tallies) {
 uint64_t shared_size(const Library& library, const Recording& r) {
   uint64_t bytes = 0;
   for (const auto& key : r.keys()) {
-    std::error_code ec;
-    auto n = std::filesystem::file_size(library.store().path(key), ec);
-    if (!ec) bytes += n;
+    struct stat st {};
+    if (stat(library.store().path(key).c_str(), &st) == 0) bytes += recording::kept_bytes(key, st);
   }
   return bytes;
 }

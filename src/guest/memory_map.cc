@@ -43,7 +43,7 @@ constexpr int kLastingFlags =
 // apart (both start at offset 0) while halves of one that was split can be joined again.
 bool continues(const Region& a, const Region& b) {
   return a.end == b.start && a.prot == b.prot && (a.flags & kLastingFlags) == (b.flags & kLastingFlags) &&
-         a.dev == b.dev && a.inode == b.inode && a.name == b.name &&
+         a.dev == b.dev && a.inode == b.inode && a.name == b.name && a.advice == b.advice &&
          (is_private_anonymous(a) || a.offset + (a.end - a.start) == b.offset);
 }
 
@@ -148,6 +148,15 @@ bool MemoryMap::protect(uint64_t start, uint64_t end, int prot) {
   }
   merge(start, end);
   return true;
+}
+
+void MemoryMap::advise(uint64_t start, uint64_t end, int add, int take) {
+  version_++;
+  split(start);
+  split(end);
+  for (auto it = regions_.lower_bound(start); it != regions_.end() && it->first < end; ++it)
+    it->second.advice = (it->second.advice & ~take) | add;
+  merge(start, end);
 }
 
 void MemoryMap::overwrite(uint64_t start, uint64_t end) {

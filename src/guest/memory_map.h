@@ -21,8 +21,12 @@ struct Region {
   uint64_t offset = 0;          // into the file at `start`
   std::string name;             // file path as /proc would show it, "[heap]", "[stack]" or empty
   uint64_t dev = 0, inode = 0;
+  int advice = 0;     // what the guest asked for by madvise: ForkAdvice
   Content content{};  // of the file, as long as it has never been writable here: then memory shows just that
 };
+
+// What becomes of memory in a child (fork).
+enum ForkAdvice { kDontFork = 1, kWipeOnFork = 2 };
 
 // The initial stack.
 inline constexpr char kStackName[] = "[stack]";
@@ -54,6 +58,8 @@ class MemoryMap {
   void remove(uint64_t start, uint64_t end);
   // False (nothing changed) if part of the range is not mapped: mprotect's ENOMEM.
   bool protect(uint64_t start, uint64_t end, int prot);
+  // Changes Region::advice; what is not mapped is left out.
+  void advise(uint64_t start, uint64_t end, int add, int take);
   // Memory there was written past its protection: it no longer shows the file that is mapped.
   void overwrite(uint64_t start, uint64_t end);
   // The region that holds addr, or null. Pointers are good until the next change of the map.

@@ -365,34 +365,48 @@ long Process::sys_munmap(uint64_t addr, uint64_t length) {
   return unmap_guest_parts(addr, addr + page_up(length));
 }
 
-long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot) {
+// As the kernel: mapping by mapping, up to the first one that refuses, or a hole.
+long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot, uint64_t* changed) {
   constexpr uint64_t kGrowsDown = 0x0100'0000, kGrowsUp = 0x0200'0000;
-  if (addr % kPage || (prot & ~(kGrowsDown | kGrowsUp | 7))) return -EINVAL;
+  if (addr % kPage || (prot & ~(kGrowsDown | kGrowsUp | 15)) || (prot & kGrowsDown && prot & kGrowsUp))
+    return -EINVAL;
   if (length == 0) return 0;
-  if (!valid_range(addr, length)) return -ENOMEM;
   uint64_t end = addr + page_up(length);
+  if (end <= addr) return -ENOMEM;
   if (prot & kGrowsDown) {
-    const Region* r = map.find(addr);
-    if (!r || r->name != kStackName) return -EINVAL;
+    const Region* r = map.next(addr);
+    if (!r || r->start >= end) return -ENOMEM;
+    if (r->name != kStackName && !(r->flags & MAP_GROWSDOWN)) return -EINVAL;
     addr = r->start;
+  } else if (prot & kGrowsUp) {
+    return map.find(addr) ? -EINVAL : -ENOMEM;
   }
   prot &= 7;
-  if (!map.is_mapped(addr, end)) return -ENOMEM;
-  // Memory that becomes data. (If not even the address space would allow as much again, the kernel does not
-  // mind.)
-  const bool counts = (prot & PROT_WRITE) && limits.data.soft != Limit::kNone;
-  for (const Region* r = map.next(addr); counts && r && r->start < end; r = map.next(r->end)) {
-    const uint64_t part = std::min(end, r->end) - std::max(addr, r->start);
-    if (r->name != kStackName && !room_for(part, is_data(static_cast<int>(prot), r->flags)) &&
-        room_for(part, is_data(r->prot, r->flags)))
-      return -ENOMEM;
+  uint64_t at = addr;
+  long err = 0;
+  while (at < end && err == 0) {
+    const Region* r = map.find(at);
+    const uint64_t stop = r ? std::min(end, r->end) : at;
+    if (!r) {
+      err = -ENOMEM;
+    } else if ((prot & PROT_WRITE) && !(r->prot & PROT_WRITE) && limits.data.soft != Limit::kNone &&
+               r->name != kStackName && !room_for(stop - at, is_data(static_cast<int>(prot), r->flags)) &&
+               room_for(stop - at, is_data(r->prot, r->flags))) {
+      // Memory that becomes data. (If not even the address space would allow as much again, the kernel does
+      // not mind.)
+      err = -ENOMEM;
+    } else {
+      engine_.forget(at, stop);
+      prepare_write(at, stop);
+      err = raw(SYS_mprotect, at, stop - at, real_prot(static_cast<int>(prot)));
+      if (err == 0) {
+        map.protect(at, stop, static_cast<int>(prot));
+        at = stop;
+      }
+    }
   }
-  engine_.forget(addr, end);
-  prepare_write(addr, end);
-  long err = raw(SYS_mprotect, addr, end - addr, real_prot(static_cast<int>(prot)));
-  if (err) return err;
-  map.protect(addr, end, static_cast<int>(prot));
-  return 0;
+  if (changed) *changed = at - addr;
+  return err;
 }
 
 long Process::sys_brk(uint64_t addr) {
@@ -411,56 +425,111 @@ long Process::sys_brk(uint64_t addr) {
   return static_cast<long>(addr);
 }
 
-long Process::sys_madvise(uint64_t addr, uint64_t length, uint64_t advice) {
-  if (addr % kPage || !valid_range(addr, length)) return -EINVAL;
-  uint64_t end = addr + page_up(length);
-  // MADV_FREE leaves the contents to chance; freeing at once is one of the things it may do.
-  if (advice == MADV_FREE) advice = MADV_DONTNEED;
-  bool discards = advice == MADV_DONTNEED || advice == MADV_REMOVE;
-  if (!discards) {
-    // Hints. Those that change inheritance or merging would concern our own machinery; all are optional.
-    if (!(advice <= 25 || advice == 100 || advice == 101)) return -EINVAL;
-    return map.is_mapped(addr, end) ? 0 : -ENOMEM;
+namespace {
+
+// Advice that this kernel may not know yet, but that is answered as one that does would.
+constexpr uint64_t kDontneedLocked = 24, kPoison = 100, kSoftOffline = 101;
+
+bool is_advice(uint64_t advice) {
+  return advice <= MADV_DONTNEED || (advice >= MADV_FREE && advice <= 25) || advice == kPoison ||
+         advice == kSoftOffline;
+}
+
+bool is_private_anonymous(const Region& r) {
+  return (r.flags & MAP_ANONYMOUS) && !(r.flags & MAP_SHARED);
+}
+
+}  // namespace
+
+// One mapping's part.
+long Process::advise(const Region& r, uint64_t start, uint64_t end, uint64_t advice) {
+  switch (advice) {
+    case MADV_FREE:
+      // It leaves the contents to chance; freeing at once is one of the things it may do.
+      if (!is_private_anonymous(r)) return -EINVAL;
+      advice = MADV_DONTNEED;
+      [[fallthrough]];
+    case MADV_DONTNEED:
+    case kDontneedLocked:
+    case MADV_REMOVE:
+      engine_.forget(start, end);
+      return raw(SYS_madvise, start, end - start, advice);
+    case MADV_DONTFORK:
+      map.advise(start, end, kDontFork, 0);
+      return 0;
+    case MADV_DOFORK:
+      map.advise(start, end, 0, kDontFork);
+      return 0;
+    case MADV_WIPEONFORK:
+      if (!is_private_anonymous(r)) return -EINVAL;
+      map.advise(start, end, kWipeOnFork, 0);
+      return 0;
+    case MADV_KEEPONFORK:
+      map.advise(start, end, 0, kWipeOnFork);
+      return 0;
+    case MADV_POPULATE_READ:
+      return real_prot(r.prot) & PROT_READ || r.prot & PROT_WRITE ? 0 : -EFAULT;
+    case MADV_POPULATE_WRITE:
+      return r.prot & PROT_WRITE ? 0 : -EFAULT;
+    default:  // hints
+      return 0;
   }
-  engine_.forget(addr, end);
-  bool hole = !map.is_mapped(addr, end);
-  for (const Region* r = map.next(addr); r && r->start < end; r = map.next(r->end)) {
-    uint64_t a = std::max(addr, r->start), b = std::min(end, r->end);
-    if (long err = raw(SYS_madvise, a, b - a, advice)) return err;
+}
+
+// As the kernel: holes are passed over and told of at the end, the first mapping that refuses ends it.
+long Process::sys_madvise(uint64_t addr, uint64_t length, uint64_t advice) {
+  const uint64_t end = addr + page_up(length);
+  if (!is_advice(advice) || addr % kPage || (length && page_up(length) == 0) || end < addr) return -EINVAL;
+  if (end == addr) return 0;
+  if (advice == kPoison || advice == kSoftOffline) return -EPERM;
+  const bool hole = !map.is_mapped(addr, end);
+  for (uint64_t at = addr; at < end;) {
+    const Region* r = map.next(at);
+    if (!r || r->start >= end) break;
+    const Region region = *r;
+    const uint64_t stop = std::min(end, region.end);
+    if (long err = advise(region, std::max(at, region.start), stop, advice)) return err;
+    at = stop;
   }
   return hole ? -ENOMEM : 0;
 }
 
 long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced) {
   uint64_t old_addr = args[0], old_size = page_up(args[1]), new_size = page_up(args[2]), flags = args[3];
+  const bool stays = flags & MREMAP_DONTUNMAP, fixed = flags & MREMAP_FIXED;
   if (old_addr % kPage || new_size == 0 || (flags & ~7ull)) return -EINVAL;
-  if (!valid_range(old_addr, old_size) || !valid_range(0, new_size)) return -EFAULT;
-  if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) && !(flags & MREMAP_MAYMOVE)) return -EINVAL;
-  if (old_size == 0 || (flags & MREMAP_DONTUNMAP))
-    return -EINVAL;  // duplicates a shared mapping: not supported
-  const Region* found = map.find(old_addr);
-  if (!found) return -EFAULT;
-  Region r = *found;
-  if (old_addr + old_size > r.end) {
-    if (!map.is_mapped(old_addr, old_addr + old_size)) return -EFAULT;
-    return -EFAULT;  // spans mappings, as the kernel says
-  }
-  if (new_size > old_size) {
-    const uint64_t growth = new_size - old_size;
-    const uint64_t replaced = flags & MREMAP_FIXED ? map.mapped_bytes(args[4], args[4] + new_size) : 0;
-    if (!room_for(growth - std::min(growth, replaced), is_data(r.prot, r.flags))) return -ENOMEM;
-  }
-  uint64_t to;
-  if (flags & MREMAP_FIXED) {
-    to = args[4];
+  if ((fixed || stays) && !(flags & MREMAP_MAYMOVE)) return -EINVAL;
+  if (stays && old_size != new_size) return -EINVAL;
+  if (fixed) {
+    const uint64_t to = args[4];
     if (to % kPage || !valid_range(to, new_size)) return -EINVAL;
     if (to < old_addr + old_size && old_addr < to + new_size) return -EINVAL;
     if (layout::overlaps_engine(to, to + new_size)) return -ENOMEM;
-  } else if (new_size <= old_size) {
-    if (new_size < old_size)
-      if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;
+  }
+  const Region* found = map.find(old_addr);
+  if (!found) return -EFAULT;
+  Region r = *found;
+  const bool twin = old_size == 0;  // a second mapping of the same memory
+  if (twin && !(r.flags & MAP_SHARED)) return -EINVAL;
+  if (!valid_range(0, new_size)) return -ENOMEM;
+  // Shorter first: then it does not matter that several mappings are cut.
+  if (new_size < old_size && !fixed && !stays) {
+    if (!valid_range(old_addr, old_size)) return -EINVAL;
+    if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;
     return static_cast<long>(old_addr);
-  } else if (old_addr + old_size == r.end && map.is_free(r.end, old_addr + new_size)) {
+  }
+  if (old_size > r.end - old_addr && !(fixed && new_size < old_size)) return -EFAULT;
+  if (new_size > old_size || stays) {
+    const uint64_t growth = stays ? new_size : new_size - old_size;
+    const uint64_t replaced = fixed ? map.mapped_bytes(args[4], args[4] + new_size) : 0;
+    if (!room_for(growth - std::min(growth, replaced), is_data(r.prot, r.flags))) return -ENOMEM;
+  }
+  uint64_t to = 0;
+  if (fixed) {
+    to = args[4];
+  } else if (new_size == old_size && !stays) {
+    return static_cast<long>(old_addr);
+  } else if (!twin && !stays && old_addr + old_size == r.end && map.is_free(r.end, old_addr + new_size)) {
     long got = raw(SYS_mremap, old_addr, old_size, new_size, 0, 0);
     if (!hot::is_error(got)) {
       engine_.forget(old_addr, old_addr + new_size);
@@ -472,33 +541,29 @@ long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced)
       return static_cast<long>(old_addr);
     }
     if (!(flags & MREMAP_MAYMOVE)) return got;
-    to = 0;
-  } else {
-    if (!(flags & MREMAP_MAYMOVE)) return -ENOMEM;
-    to = 0;
+  } else if (!(flags & MREMAP_MAYMOVE)) {
+    return -ENOMEM;
   }
-  if (to == 0) {
-    if (forced) {
-      to = *forced;
-    } else {
-      auto place = map.find_free(new_size, 0, Zone::Data);
-      if (!place) return -ENOMEM;
-      to = *place;
-    }
+  if (to == 0 && !fixed) {
+    auto place = forced ? forced : map.find_free(new_size, 0, Zone::Data);
+    if (!place) return -ENOMEM;
+    to = *place;
   }
   if (long err = unmap_guest_parts(to, to + new_size)) return err;
   engine_.forget(old_addr, old_addr + old_size);
-  if (new_size < old_size && (flags & MREMAP_FIXED)) {
+  if (new_size < old_size) {
     if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;
     old_size = new_size;
+    if (old_size > r.end - old_addr) return -EFAULT;
   }
-  long got = raw(SYS_mremap, old_addr, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+  const int how = MREMAP_MAYMOVE | MREMAP_FIXED | (stays ? MREMAP_DONTUNMAP : 0);
+  long got = raw(SYS_mremap, old_addr, old_size, new_size, how, to);
   if (hot::is_error(got)) return got;
   Region moved = r;
   moved.offset += old_addr - r.start;
   moved.start = to;
   moved.end = to + new_size;
-  map.remove(old_addr, old_addr + old_size);
+  if (!twin && !stays) map.remove(old_addr, old_addr + old_size);
   map.add(moved);
   return static_cast<long>(to);
 }

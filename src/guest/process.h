@@ -95,7 +95,8 @@ class Process {
 
   // System calls with effects on the above only. Results as the kernel's: value or -errno.
   long sys_munmap(uint64_t addr, uint64_t length);
-  long sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot);
+  // `changed`: how much of it, from `addr` on, if it fails.
+  long sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot, uint64_t* changed = nullptr);
   long sys_brk(uint64_t addr);
   long sys_madvise(uint64_t addr, uint64_t length, uint64_t advice);
   // `forced`: put a moved mapping there (replay).
@@ -131,6 +132,7 @@ class Process {
 
  private:
   bool room_for(uint64_t bytes, bool data) const;
+  long advise(const Region& region, uint64_t start, uint64_t end, uint64_t advice);
   long unmap_guest_parts(uint64_t start, uint64_t end);
   void watch_aliases(const Region& code, uint64_t page);
   void drop_alias(uint64_t page);

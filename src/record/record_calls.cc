@@ -158,28 +158,16 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_mmap:
       return do_mmap(args);
     case SYS_munmap:
-      result = process_.sys_munmap(args[0], args[1]);
-      if (!objects_.empty() && !vfork_) drop_unmapped();
-      return logged(result);
+      return do_munmap(args);
     case SYS_mprotect:
     case SYS_pkey_mprotect:
-      if (nr == SYS_pkey_mprotect && static_cast<int>(args[3]) != -1) return logged(-EINVAL);
-      result = may_be_executable(args[0], args[0] + args[1], args[2])
-                   ? process_.sys_mprotect(args[0], args[1], args[2])
-                   : -EACCES;
-      check_shared(args[0], args[0] + args[1]);
-      return logged(result);
+      return do_mprotect(row, nr, args);
     case SYS_brk:
       return logged(process_.sys_brk(args[0]));
     case SYS_madvise:
-      logged(result = process_.sys_madvise(args[0], args[1], args[2]));
-      if (hot::is_error(result) && result != -ENOMEM) log_discarded(args[0], args[0] + args[1]);
-      return result;
+      return do_madvise(row, args);
     case SYS_mremap:
-      result = process_.sys_mremap(args, std::nullopt);
-      if (!hot::is_error(result))
-        check_shared(static_cast<uint64_t>(result), static_cast<uint64_t>(result) + args[2]);
-      return logged(result);
+      return do_mremap(args);
     case SYS_arch_prctl:
       return do_arch_prctl(row, args);
     case SYS_rt_sigaction: {
@@ -308,188 +296,6 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
   }
 }
 
-// --- memory ---
-
-std::string Recorder::keep(int fd, bool times_tell) {
-  // A limit on file sizes (ulimit -f) must end as an error here, not as a signal for the program.
-  struct Quiet {
-    sighandler_t before = std::signal(SIGXFSZ, SIG_IGN);
-    Recorder& recorder;
-    explicit Quiet(Recorder& r) : recorder(r) {}
-    ~Quiet() {
-      if (recorder.started_ns_) {
-        recorder.set_real_action(SIGXFSZ);
-      } else {
-        std::signal(SIGXFSZ, before);
-      }
-    }
-  } quiet(*this);
-  std::string key = times_tell ? store_.add(fd) : store_.insert(fd);
-  if (!detached_ && keys_.insert(key).second) recording_.add_key(key);
-  return key;
-}
-
-void Recorder::log_map(const Region& r, const std::string& key, uint8_t event_flags) {
-  if (!log_.reserve(256 + r.name.size() + key.size())) return;
-  recording::Appender& log = log_.appender();
-  uint8_t* at = log.begin(EventKind::Map, event_flags, 0);
-  for (uint64_t v :
-       {r.start, r.end - r.start, static_cast<uint64_t>(r.prot), static_cast<uint64_t>(r.flags), r.offset})
-    at = recording::put_varint(at, v);
-  for (const std::string& text : {r.name, key}) {
-    at = recording::put_varint(at, text.size());
-    std::memcpy(at, text.data(), text.size());  // NOLINT(bugprone-not-null-terminated-result)
-    at += text.size();
-  }
-  at = recording::put_varint(at, r.dev);
-  at = recording::put_varint(at, r.inode);
-  log.commit(at);
-}
-
-// madvise was refused, perhaps in the middle (at a page that is locked): what it had discarded before that
-// shows in the contents.
-void Recorder::log_discarded(uint64_t start, uint64_t end) {
-  constexpr uint64_t kMost = 64 << 20;
-  if (start % kPage || end <= start + kPage) return;
-  for (const Region* r = process_.map.next(start); r && r->start < end; r = process_.map.next(r->end)) {
-    const uint64_t from = std::max(start, r->start), to = std::min(end, r->end);
-    if (!(r->prot & PROT_WRITE) || (r->flags & MAP_SHARED)) continue;
-    if (to - from > kMost) return log_.stop("madvise failed on a large range");
-    log_memory(from, to - from);
-  }
-}
-
-// The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
-// is what the recording has, whatever becomes of the file. Shared mappings are the real thing if the program
-// can write to them, if somebody has the file open for writing, if it was changed lately, or if it could be
-// changed without a trace (most that are mapped so are caches of libraries, which nobody changes).
-int64_t Recorder::do_mmap(const uint64_t args[6]) {
-  const Syscall& row = syscall_row(SYS_mmap);
-  auto logged = [&](int64_t result) {
-    log_call(row, SYS_mmap, args, result, false);
-    return result;
-  };
-  uint64_t hint = args[0], length = args[1], flags = args[3], offset = args[5];
-  auto prot = static_cast<int>(args[2]);
-  auto fd = static_cast<int>(args[4]);
-  uint64_t type = flags & MAP_TYPE;
-  if (length == 0 || offset % kPage || length > layout::kDataEnd ||
-      (type != MAP_PRIVATE && type != MAP_SHARED && type != MAP_SHARED_VALIDATE))
-    return logged(length > layout::kDataEnd ? -ENOMEM : -EINVAL);
-  bool anonymous = flags & MAP_ANONYMOUS;
-  bool shared = type != MAP_PRIVATE;
-  uint64_t size = page_up(length);
-  struct stat st {};
-  Fd theirs;
-  if (!anonymous) {
-    if (!turns_.current().fd_kinds.empty()) {
-      theirs = file_of_lodger(fd);
-      fd = theirs.get();
-    }
-    if (is_our_fd(args[4]) || fstat(fd, &st) != 0) return logged(-EBADF);
-  }
-  if (!may_be_executable(0, 0, args[2])) return logged(-EACCES);
-  // Where
-  uint64_t at;
-  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
-    if (hint % kPage) return logged(-EINVAL);
-    if (hint + size > 0x7fff'ffff'f000 || layout::overlaps_engine(hint, hint + size)) return logged(-ENOMEM);
-    if ((flags & MAP_FIXED_NOREPLACE) && !process_.map.is_free(hint, hint + size)) return logged(-EEXIST);
-    at = hint;
-  } else {
-    bool low = (prot & PROT_EXEC) && size <= 64 << 20;
-    if (!anonymous && S_ISREG(st.st_mode) && !shared && size <= 256 << 20) {
-      char magic[4] = {};
-      low |= pread(fd, magic, 4, 0) == 4 && std::memcmp(magic, "\177ELF", 4) == 0;
-    }
-    // Threads' stacks; small ones (of coroutines, of signal handlers) may be many, and lie close together.
-    const bool stack = anonymous && (flags & MAP_STACK) && size >= 1 << 20;
-    const Zone zone = low ? Zone::Images : stack ? Zone::Stacks : Zone::Data;
-    auto place = process_.map.find_free(size, hint, zone, flags & MAP_32BIT);
-    if (!place) return logged(-ENOMEM);
-    at = *place;
-  }
-  if (!process_.room_for_mapping(at, at + size, is_data(prot, static_cast<int>(type))))
-    return logged(-ENOMEM);
-  // What
-  Region r{at,
-           at + size,
-           prot & 7,
-           static_cast<int>((shared ? MAP_SHARED : MAP_PRIVATE) | (flags & MAP_ANONYMOUS)),
-           anonymous ? 0 : offset,
-           "",
-           0,
-           0};
-  int extra = static_cast<int>(
-      flags & (MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_LOCKED | MAP_HUGETLB | 0xfc000000));
-  if (anonymous && shared && !(flags & MAP_HUGETLB)) {
-    // As a memory file: children may share it, and that is how we tell.
-    Fd memory(memfd_create("backstep-shared", MFD_CLOEXEC));
-    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0) return logged(-ENOMEM);
-    fstat(memory.get(), &st);
-    r.dev = st.st_dev;
-    r.inode = st.st_ino;
-    r.name = "/dev/zero (deleted)";
-    if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
-    logged(static_cast<int64_t>(at));
-    log_map(r, "");
-    if (attach(r, memory.get())) share(r, false);
-    return static_cast<int64_t>(at);
-  }
-  if (anonymous) {
-    if (long err = process_.map_region(r, -1, extra)) return logged(err);
-    logged(static_cast<int64_t>(at));
-    log_map(r, "");
-    return static_cast<int64_t>(at);
-  }
-  char path[4096];
-  ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
-  if (n > 0) r.name.assign(path, static_cast<size_t>(n));
-  r.dev = st.st_dev;
-  r.inode = st.st_ino;
-  // The kernel's own verdict on the request first.
-  if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return logged(err);
-  std::string key;
-  const bool read_only = !(prot & PROT_WRITE) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
-  constexpr int64_t kHour = 3600;
-  auto has_writers = [&] { return recording::writers_of(fd) == recording::Writers::Some; };
-  const bool writable_share = shared && (!read_only || ::time(nullptr) - st.st_mtim.tv_sec < kHour ||
-                                         !recording::times_tell(fd, st) || has_writers());
-  const bool attached = writable_share && S_ISREG(st.st_mode) && attach(r, fd);
-  if (S_ISREG(st.st_mode)) {
-    RoomForFds room;
-    try {
-      // What is written through a mapping that somebody of us has need not have changed the file's times.
-      const bool written_silently =
-          writable_share || (tree_.shared_files() && access(control_path(r.dev, r.inode).c_str(), F_OK) == 0);
-      key = keep(fd, !written_silently);
-      if (!writable_share) {
-        Fd copy(store_.open(key));
-        Region snapshot = r;
-        snapshot.flags &= ~MAP_SHARED;
-        snapshot.flags |= MAP_PRIVATE;
-        snapshot.content = content_of(key);
-        if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
-      } else if (Fd copy(store_.open(key)); copy) {
-        fstat(copy.get(), &st);  // it may have grown meanwhile
-      }
-    } catch (const Error& e) {
-      log_.stop(e.what());  // without the contents nothing behind this point can be replayed
-    }
-    if (writable_share) {
-      shared_[{r.dev, r.inode}] = static_cast<uint64_t>(st.st_size);
-      bs_record.shared_files = true;
-    }
-  } else if (r.name != "/dev/zero") {
-    note_once(fmt::format("{} is mapped and is not a regular file: what it changes in memory is not recorded",
-                          r.name));
-  }
-  logged(static_cast<int64_t>(at));
-  log_map(r, key);
-  if (attached) share(r, !read_only || has_writers());
-  return static_cast<int64_t>(at);
-}
-
 // The file that a call changes, if it is one that is mapped shared. `result`: of an open.
 std::optional<Recorder::ChangedFile> Recorder::changed_file(uint64_t nr, const uint64_t args[6],
                                                             int64_t result) {
@@ -540,7 +346,7 @@ bool Recorder::take_part_to_write(const ChangedFile& file) {
     if (vfork_) throw Error("its parent takes part, or not");
     RoomForFds room;
     auto object = std::make_unique<SharedObject>(
-        recording_.base(), control_name(file.id.first, file.id.second), file.fd, extent * kPage);
+        recording_.base(), control_name(file.id.first, file.id.second), file.fd, 0, extent * kPage);
     object->file = file.id;
     object->only_written = true;
     objects_[file.id] = std::move(object);
@@ -567,7 +373,7 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
   if (object.extent() > object.pages()) {
     try {
       RoomForFds room;
-      object.extend(file->fd, object.extent() * kPage);
+      object.extend(file->fd, object.pages() * kPage, object.extent() * kPage);
     } catch (const Error&) {  // it is open for writing only
       object.set_open();
       open_object(object);
@@ -591,7 +397,8 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
     first = std::min(args[1], file->size);
     last = std::min(most, page_up(std::max(args[1], file->size)));
   }
-  for (uint64_t page = first / kPage; page * kPage < last; page++) own_object_page(object, page);
+  object.for_each_page(first / kPage, page_up(last) / kPage,
+                       [&](uint64_t page) { own_object_page(object, page); });
 }
 
 void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t result) {

@@ -129,6 +129,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     become_child(number, event, flags & CLONE_FILES);
     set_real_mask();
     log_call(row, nr, args, 0, false);
+    leave_behind();
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
     if (stack) ctx.gpr[RSP] = stack;
     if (flags & CLONE_CHILD_CLEARTID) process_.current().clear_child_tid = args[3];

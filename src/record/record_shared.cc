@@ -69,13 +69,13 @@ bool Recorder::attach(const Region& r, int fd, void* alias) {
   auto& object = objects_[{r.dev, r.inode}];
   try {
     if (object) {
-      object->extend(fd, bytes);
+      object->extend(fd, r.offset, bytes);
       object->forget_all();  // replay maps the file as it is now, not as we knew it
       return true;
     }
     windows_of_ = nullptr;
-    object =
-        std::make_unique<SharedObject>(recording_.base(), control_name(r.dev, r.inode), fd, bytes, alias);
+    object = std::make_unique<SharedObject>(recording_.base(), control_name(r.dev, r.inode), fd, r.offset,
+                                            bytes, alias);
     object->file = {r.dev, r.inode};
   } catch (const Error& e) {
     objects_.erase({r.dev, r.inode});

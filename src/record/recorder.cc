@@ -253,7 +253,7 @@ void Recorder::map(const Region& region, int fd) {
   if (region.name != kStackName &&
       !process_.room_for_mapping(region.start, region.end, is_data(region.prot, region.flags)))
     throw LoadError("the limits on memory (ulimit -v, ulimit -d) leave no room for the program", ENOMEM);
-  std::string key = fd >= 0 ? keep(fd) : "";
+  std::string key = fd >= 0 ? keep(fd, {}) : "";
   Fd copy(key.empty() ? -1 : store_.open(key));
   Region r = region;
   r.content = content_of(key);
@@ -403,6 +403,10 @@ void Recorder::on_syscall() {
           result = unknown_call(nr, args);
           break;
         }
+        if (nr == SYS_process_vm_writev && static_cast<int>(args[0]) == getpid()) {
+          result = write_own_memory(row, args);
+          break;
+        }
         if (nr == SYS_process_vm_writev && is_recorded(static_cast<int>(args[0]))) {
           note_once("process_vm_writev to a process that is recorded was refused with EPERM");
           log_call(row, nr, args, result = -EPERM, false);
@@ -413,8 +417,10 @@ void Recorder::on_syscall() {
           break;
         }
         if (nr == SYS_mlockall) {  // it would lock our tables, which are mostly empty address space
-          note_once("mlockall was accepted but is not enforced");
-          log_call(row, nr, args, result = 0, false);
+          constexpr uint64_t kAll = MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
+          result = args[0] == 0 || (args[0] & ~kAll) || args[0] == MCL_ONFAULT ? -EINVAL : 0;
+          if (result == 0) note_once("mlockall was accepted but is not enforced");
+          log_call(row, nr, args, result, false);
           break;
         }
         result = execute(row, nr, args);
@@ -512,7 +518,7 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
                  fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
       return;
   }
-  if (process_.alias_write(fault)) return;
+  if (process_.alias_write(fault) || grow_down(fault)) return;
   on_guest_fault(fault);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/fd.h"
@@ -329,6 +330,24 @@ class Recorder final : public guest::Placer {
   std::vector<std::pair<uint64_t, uint64_t>> changeable_memory();
   void log_gap(unsigned behind);
 
+  // record_memory.cc
+  int64_t do_mmap(const uint64_t args[6]);
+  int64_t do_munmap(const uint64_t args[6]);
+  int64_t do_mprotect(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  int64_t do_madvise(const guest::Syscall& row, const uint64_t args[6]);
+  int64_t do_mremap(const uint64_t args[6]);
+  void leave_behind();
+  int64_t write_own_memory(const guest::Syscall& row, const uint64_t args[6]);
+  bool grow_down(const engine::FaultInfo& fault);
+  int descriptor_of(const guest::Region& region, Fd& opened);
+  void keep_growth(const guest::Region& part, int fd);
+  void log_bytes(uint64_t addr, std::span<const unsigned char> bytes);
+  void log_discarded(uint64_t start, uint64_t end);
+  void log_map(const guest::Region& region, const std::string& key, uint8_t event_flags = 0);
+  // File contents into the store, those that are mapped at least; the key. `times_tell`: unless its times
+  // have changed it has not.
+  std::string keep(int fd, const recording::Extent& mapped, bool times_tell = true);
+
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   void log_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
@@ -336,7 +355,6 @@ class Recorder final : public guest::Placer {
   int64_t execute(const guest::Syscall& row, uint64_t nr,
                   const uint64_t args[6]);  // plain, with write watches off
   int64_t unknown_call(uint64_t nr, const uint64_t args[6]);
-  int64_t do_mmap(const uint64_t args[6]);
   int64_t do_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_arch_prctl(const guest::Syscall& row, const uint64_t args[6]);
   int64_t do_set_mm(const guest::Syscall& row, const uint64_t args[6]);
@@ -360,10 +378,6 @@ class Recorder final : public guest::Placer {
   void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
   void log_memory(uint64_t addr, uint64_t size, uint8_t flags = 0);
-  void log_discarded(uint64_t start, uint64_t end);
-  void log_map(const guest::Region& region, const std::string& key, uint8_t event_flags = 0);
-  // File contents into the store; the key. `times_tell`: unless its times have changed it has not.
-  std::string keep(int fd, bool times_tell = true);
 
   // record_limits.cc
   int64_t do_rlimit(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -407,9 +421,10 @@ class Recorder final : public guest::Placer {
   std::set<std::string> keys_, notes_;
   std::map<int, std::string> proc_folders_;                   // what was opened in /proc, by descriptor
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
-  int stderr_ = -1;                                           // our copy of it; -1: it was closed
-  bool detached_ = false;                                     // a forked child: runs on, unrecorded
-  bool shares_files_ = false;                                 // descriptors are those of another process, too
+  std::set<std::pair<uint64_t, uint64_t>> partly_kept_;  // files of which only mapped parts are in the store
+  int stderr_ = -1;                                      // our copy of it; -1: it was closed
+  bool detached_ = false;                                // a forked child: runs on, unrecorded
+  bool shares_files_ = false;                            // descriptors are those of another process, too
   bool leader_ = true;                  // the process that `record` was started for: it says the last word
   std::unique_ptr<Succession> before_;  // what execve left us
   bool pids_unshared_ = false;          // children live in another pid namespace

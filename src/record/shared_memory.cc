@@ -29,6 +29,7 @@
 #include "record/body_hot.h"
 #include "record/life.h"
 #include "record/rights.h"
+#include "record/shared_words.h"
 #include "record/turns.h"
 #include "recording/shared_folder.h"
 
@@ -36,40 +37,45 @@ namespace backstep::recorder {
 namespace {
 
 constexpr uint64_t kPage = SharedObject::kPageSize;
-constexpr uint64_t kMostPages = 1 << 24;  // 64 GB; the control file is sparse
-constexpr uint64_t kControlSize = sizeof(SharedHeader) + kMostPages * sizeof(SharedPage);
-constexpr uint32_t kOpen = 0x3f'ffff;     // as the writer of a page: it is open
+constexpr uint64_t kMostPages = SharedHeader::kMostPages;
+constexpr uint64_t kPagesAt = sizeof(SharedHeader) + SharedHeader::kChunks;
+constexpr uint64_t kUsualPages = 1 << 24;  // 64 GB: for so many the control file is mapped at least
+static_assert(SharedHeader::kChunk == SparsePages<int>::kChunk);
+
+uint64_t entry_at(uint64_t page) {
+  return kPagesAt + page * sizeof(SharedPage);
+}
 constexpr uint32_t kForeign = 0x3f'fffe;  // instead of the pid of a foreign process
-constexpr int64_t kForeignPatience = 3'000'000'000;
 
 bool foreign = false;
 
 uint32_t own_name() {
   return foreign ? kForeign : static_cast<uint32_t>(getpid());
 }
-constexpr uint64_t kReaders = (1ull << SharedHeader::kSeats) - 1;
 
-void wait_for_change(uint32_t* word, uint32_t value) {
-  timespec most{0, 2'000'000};
-  syscall(SYS_futex, word, FUTEX_WAIT, value, &most, nullptr, 0);
+uint32_t own_user() {
+  return has_capability(CAP_KILL) ? 0 : 1 + getuid();
 }
-void wake(uint32_t* word) {
-  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+
+bool allocate_part(int control, uint64_t from, uint64_t to) {
+  if (int err = posix_fallocate(control, static_cast<off_t>(from), static_cast<off_t>(to - from)); err) {
+    errno = err;
+    return false;
+  }
+  return true;
 }
-template <class T>
-T load(const T& word) {
-  return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
+
+// The entries for these bytes: a store into a sparse mapping of a full disk would be a SIGBUS. Of very long
+// mappings few pages are used: those get theirs one chunk at a time (SharedObject::entry).
+bool allocate(int control, uint64_t from, uint64_t bytes) {
+  constexpr uint64_t kLong = 4ull << 30;
+  const uint64_t last = bytes / kPage + 1;
+  if (!allocate_part(control, 0, sizeof(SharedHeader) + last / SharedHeader::kChunk + 1)) return false;
+  const uint64_t first = bytes - from > kLong ? last - 1 : from / kPage;
+  return allocate_part(control, entry_at(first), entry_at(last));
 }
-template <class T>
-bool swap(T& word, T expected, T wanted) {
-  return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-uint32_t writer_of(uint64_t state) {
-  return static_cast<uint32_t>(state >> SharedHeader::kSeats);
-}
-uint64_t with_writer(uint64_t state, uint32_t pid) {
-  return (state & kReaders) | static_cast<uint64_t>(pid) << SharedHeader::kSeats;
-}
+
+}  // namespace
 
 // To the thread that runs the guest, which is the first: a body could do nothing about it.
 bool signal_runner(uint32_t pid) {
@@ -93,22 +99,6 @@ void call(uint32_t pid, const std::string& control) {
   utimensat(place.folder, place.name.c_str(), nullptr, 0);
 }
 
-uint32_t own_user() {
-  return has_capability(CAP_KILL) ? 0 : 1 + getuid();
-}
-
-// The entries for so many bytes: a store into a sparse mapping of a full disk would be a SIGBUS.
-bool allocate(int control, uint64_t bytes) {
-  const uint64_t size = sizeof(SharedHeader) + (bytes / kPage + 1) * sizeof(SharedPage);
-  if (int err = posix_fallocate(control, 0, static_cast<off_t>(size)); err) {
-    errno = err;
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void live_in_foreign_namespace() {
   foreign = true;
 }
@@ -121,16 +111,17 @@ std::string control_name(uint64_t dev, uint64_t inode) {
   return fmt::format("shared-{:x}-{:x}", dev, inode);
 }
 
-SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias)
+SharedObject::SharedObject(const std::string& folder, std::string name, int fd, uint64_t from, uint64_t bytes,
+                           void* alias)
     : folder_(folder), name_(std::move(name)), me_(own_name()) {
   if (alias) {
     alias_ = static_cast<unsigned char*>(alias);
     bytes_ = (bytes + kPage - 1) & ~(kPage - 1);
-    local_.resize(bytes_ / kPage);
+    local_.grow(bytes_ / kPage);
   } else {
-    extend(fd, bytes);
+    extend(fd, from, bytes);
   }
-  join(bytes);
+  join(from, bytes);
   // If nobody else has it, it is ours alone. Others may come at any time: they count themselves in first and
   // then look who is alone, we the other way round.
   if (load(header_->attached) == 1) {
@@ -166,16 +157,55 @@ void SharedObject::open_to_all() {
   }
 }
 
-bool SharedObject::open_control(uint64_t bytes) {
+bool SharedObject::open_control(uint64_t from, uint64_t bytes) {
   Fd control(recording::make_shared_file(path(), O_RDWR | O_CLOEXEC));
+  uint64_t pages = kUsualPages;
+  while (pages <= bytes / kPage) pages *= 2;
+  const uint64_t size = entry_at(pages);
   void* p = MAP_FAILED;
-  if (control && allocate(control.get(), bytes) && ftruncate(control.get(), kControlSize) == 0)
-    p = mmap(nullptr, kControlSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
+  if (control && allocate(control.get(), from, bytes))
+    p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control.get(), 0);
   if (p == MAP_FAILED) return false;
-  if (header_) munmap(header_, kControlSize);
+  if (header_) munmap(header_, control_bytes_);
   header_ = static_cast<SharedHeader*>(p);
-  pages_ = reinterpret_cast<SharedPage*>(header_ + 1);
+  control_bytes_ = size;
+  used_ = reinterpret_cast<uint8_t*>(header_ + 1);
+  pages_ = reinterpret_cast<SharedPage*>(used_ + SharedHeader::kChunks);
   return true;
+}
+
+SharedPage& SharedObject::entry(uint64_t page) {
+  uint8_t& used = used_[page / SharedHeader::kChunk];
+  if (!load(used)) {
+    const uint64_t first = page / SharedHeader::kChunk * SharedHeader::kChunk;
+    Fd control(recording::open_file(path(), O_RDWR | O_CLOEXEC));
+    if (!control || !allocate_part(control.get(), entry_at(first), entry_at(first + SharedHeader::kChunk)))
+      throw Error(fmt::format("cannot make {} larger: {}", path(), errno_text(errno)));
+    __atomic_store_n(&used, 1, __ATOMIC_SEQ_CST);
+  }
+  return pages_[page];
+}
+
+uint32_t SharedObject::version(uint64_t page) const {
+  return load(used_[page / SharedHeader::kChunk]) ? load(pages_[page].version) : 0;
+}
+
+SharedObject::Local& SharedObject::local(uint64_t page) {
+  return local_.get(
+      page, [&](uint64_t index, Local& fresh) { fresh.seen = index < others_until_ ? others_seen_ : kNone; });
+}
+
+void SharedObject::for_each_page(uint64_t first, uint64_t last,
+                                 const std::function<void(uint64_t page)>& f) const {
+  constexpr uint64_t kLong = 1 << 16;
+  const bool all = last - first <= kLong;
+  for (uint64_t page = first; page < last;) {
+    if (!all && !load(used_[page / SharedHeader::kChunk])) {
+      page = (page / SharedHeader::kChunk + 1) * SharedHeader::kChunk;
+      continue;
+    }
+    f(page++);
+  }
 }
 
 bool SharedObject::count_in() {
@@ -186,10 +216,10 @@ bool SharedObject::count_in() {
   return false;
 }
 
-void SharedObject::join(uint64_t bytes) {
+void SharedObject::join(uint64_t from, uint64_t bytes) {
   constexpr int kPatience = 1000;
   for (int tries = 0;; tries++) {
-    if (!open_control(bytes)) throw Error(fmt::format("cannot make {}: {}", path(), errno_text(errno)));
+    if (!open_control(from, bytes)) throw Error(fmt::format("cannot make {}: {}", path(), errno_text(errno)));
     tell_extent();
     sit_down();
     if (count_in()) return;
@@ -201,7 +231,7 @@ void SharedObject::join(uint64_t bytes) {
 
 SharedObject::~SharedObject() {
   if (view_) munmap(view_, view_bytes_);
-  if (header_) munmap(header_, kControlSize);
+  if (header_) munmap(header_, control_bytes_);
   if (alias_) munmap(alias_, bytes_);
 }
 
@@ -228,22 +258,30 @@ void SharedObject::sit_down() {
     }
 }
 
-void SharedObject::extend(int fd, uint64_t bytes) {
+void SharedObject::extend(int fd, uint64_t from, uint64_t bytes) {
   bytes = (bytes + kPage - 1) & ~(kPage - 1);
-  if (bytes <= bytes_) return;
-  if (bytes / kPage > kMostPages) throw Error("a shared mapping of more than 64 GB is not supported");
-  if (bytes_) {
+  if (bytes / kPage >= kMostPages)
+    throw Error("a shared mapping that ends beyond 4 TB of its file is not supported");
+  if (header_) {
     Fd control(recording::open_file(path(), O_RDWR | O_CLOEXEC));
-    if (control && !allocate(control.get(), bytes))
+    if (control && !allocate(control.get(), from, bytes))
       throw Error(fmt::format("cannot make {} larger: {}", path(), errno_text(errno)));
+    if (entry_at(bytes / kPage + 1) > control_bytes_ && !open_control(from, bytes))
+      throw Error(fmt::format("cannot map {}: {}", path(), errno_text(errno)));
   }
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (p == MAP_FAILED) p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (bytes <= bytes_) return;
+  void* p = MAP_FAILED;
+  if (fd < 0) {
+    p = mremap(alias_, bytes_, bytes, MREMAP_MAYMOVE);
+  } else {
+    p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (p == MAP_FAILED) p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  }
   if (p == MAP_FAILED) throw Error("cannot map a shared file a second time: " + errno_text(errno));
-  if (alias_) munmap(alias_, bytes_);
+  if (alias_ && fd >= 0) munmap(alias_, bytes_);
   alias_ = static_cast<unsigned char*>(p);
   bytes_ = bytes;
-  local_.resize(bytes / kPage);
+  local_.grow(bytes / kPage);
   if (header_) tell_extent();
   if (!view_) return;
   p = bytes <= view_most_ ? mremap(view_, view_bytes_, bytes, MREMAP_MAYMOVE) : MAP_FAILED;
@@ -344,6 +382,7 @@ bool SharedObject::must_leave_alone() const {
 }
 
 SharedObject::Hold SharedObject::leaves(uint64_t page) const {
+  if (!load(used_[page / SharedHeader::kChunk])) return Hold::Write;
   const SharedPage& p = pages_[page];
   if (load(p.waiting) == 0) return Hold::Write;
   return load(p.want_write) || seat_ < 0 ? Hold::None : Hold::Read;
@@ -409,7 +448,7 @@ void SharedObject::bury(SharedPage& p) {
 
 // False: the page is open.
 bool SharedObject::wait_for(uint64_t page, bool write, const std::function<void()>& meanwhile) {
-  SharedPage& p = pages_[page];
+  SharedPage& p = entry(page);
   constexpr int64_t kPatience = 1'000'000;  // ns until somebody is asked again
   uint64_t asked = 0;                       // readers, and the writer's pid
   int64_t asked_ns = 0;
@@ -454,12 +493,12 @@ bool SharedObject::wait_for(uint64_t page, bool write, const std::function<void(
 }
 
 void SharedObject::set_hold(uint64_t page, Hold hold) {
-  Local& mine = local_[page];
+  Local& mine = local(page);
   if (mine.hold == Hold::None && hold != Hold::None) {
     mine.place = static_cast<uint32_t>(held_.size());
     held_.push_back(page);
   } else if (mine.hold != Hold::None && hold == Hold::None) {
-    local_[held_.back()].place = mine.place;
+    local(held_.back()).place = mine.place;
     held_[mine.place] = held_.back();
     held_.pop_back();
   }
@@ -467,7 +506,7 @@ void SharedObject::set_hold(uint64_t page, Hold hold) {
 }
 
 bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void()>& meanwhile) {
-  Local& mine = local_[page];
+  Local& mine = local(page);
   if (seat_ < 0) wanted = Hold::Write;
   if (hold(page) < wanted) {
     // A page that was read and then written would change hands twice.
@@ -480,7 +519,7 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
     if (mine.hinted) mine.sum = sum_of(page);
   }
   if (alone_) return false;
-  const uint32_t version = load(pages_[page].version);
+  const uint32_t version = this->version(page);
   const bool changed = mine.seen != version;
   before_ = mine.seen != kNone && mine.copied == mine.seen ? mine.copy.get() : nullptr;
   if (changed) mine.copied = kNone;
@@ -490,15 +529,15 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
 }
 
 void SharedObject::keep_copy(uint64_t page) {
-  Local& mine = local_[page];
+  Local& mine = local(page);
   if (!mine.copy) mine.copy = std::make_unique<Page>();
   // What has been cut off is zero if it comes back.
   if (!bs_guarded_copy(mine.copy->data(), contents(page), kPage)) mine.copy->fill(0);
 }
 
 void SharedObject::lower(uint64_t page, Hold to, const std::function<void()>& meanwhile) {
-  Local& mine = local_[page];
-  SharedPage& p = pages_[page];
+  Local& mine = local(page);
+  SharedPage& p = entry(page);
   if (mine.hold == Hold::None && load(p.state) & bit()) {
     // The one that had our seat before was killed with it.
     __atomic_fetch_and(&p.state, ~bit(), __ATOMIC_SEQ_CST);
@@ -539,7 +578,12 @@ void SharedObject::release_all() {
 
 void SharedObject::leave_alone() {
   if (!alone_) return;
-  for (uint64_t i = 0; i < local_.size(); i++) local_[i].seen = load(pages_[i].version);
+  // All that is in them is known to a replay, also where others had written before we were alone.
+  others_seen_ = 0;
+  others_until_ = ~0ull;
+  for (uint64_t chunk = 0; chunk * SharedHeader::kChunk < local_.size(); chunk++)
+    if (load(used_[chunk])) local(chunk * SharedHeader::kChunk);
+  local_.for_each(0, [&](uint64_t page, Local& mine) { mine.seen = version(page); });
   alone_ = false;
   __atomic_store_n(&header_->alone, 0, __ATOMIC_SEQ_CST);
   wake(&header_->alone);
@@ -551,7 +595,7 @@ bool SharedObject::return_alone() {
   if (load(header_->attached) == 1) {
     alone_ = true;
     while (!held_.empty()) set_hold(held_.back(), Hold::None);
-    for (Local& page : local_) page.copied = kNone;
+    local_.for_each(0, [](uint64_t, Local& mine) { mine.copied = kNone; });
     return true;
   }
   __atomic_store_n(&header_->alone, 0, __ATOMIC_SEQ_CST);
@@ -561,23 +605,33 @@ bool SharedObject::return_alone() {
 
 std::vector<uint64_t> SharedObject::stale(size_t most) const {
   std::vector<uint64_t> pages;
-  for (uint64_t i = 0; i < local_.size() && pages.size() < most; i++)
-    if (local_[i].seen != load(pages_[i].version)) pages.push_back(i);
+  for (uint64_t i = 0; i < local_.size() && pages.size() < most; i++) {
+    const Local* mine = local_.find(i);
+    const uint32_t seen = mine ? mine->seen : i < others_until_ ? others_seen_ : kNone;
+    if (seen != version(i)) {
+      pages.push_back(i);
+    } else if (!mine && !load(used_[i / SharedHeader::kChunk]) && seen == 0) {
+      const uint64_t chunk_end = (i / SharedHeader::kChunk + 1) * SharedHeader::kChunk;
+      i = std::max(i, std::min(chunk_end, others_until_) - 1);
+    }
+  }
   return pages;
 }
 
 void SharedObject::forget_all() {
-  for (Local& page : local_) {
-    if (page.hold == Hold::None && !alone_) page.seen = kNone;
-    page.known = false;
-  }
+  if (!alone_) others_seen_ = kNone;
+  local_.for_each(0, [&](uint64_t, Local& mine) {
+    if (mine.hold == Hold::None && !alone_) mine.seen = kNone;
+    mine.known = false;
+  });
 }
 
 void SharedObject::forget_from(uint64_t page) {
-  for (; page < local_.size(); page++) {
-    local_[page].seen = local_[page].copied = kNone;
-    local_[page].known = false;
-  }
+  others_until_ = std::min(others_until_, page);
+  local_.for_each(page, [](uint64_t, Local& mine) {
+    mine.seen = mine.copied = kNone;
+    mine.known = false;
+  });
 }
 
 void SharedObject::set_open() {
@@ -605,7 +659,7 @@ void SharedObject::make_view() {
   if (p == MAP_FAILED) throw Error("cannot make a view of shared memory: " + errno_text(errno));
   view_ = static_cast<unsigned char*>(p);
   view_bytes_ = bytes_;
-  for (Local& page : local_) page.known = false;
+  local_.for_each(0, [](uint64_t, Local& mine) { mine.known = false; });
   if (seat_ >= 0) __atomic_store_n(&header_->seats[seat_].viewing, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -617,7 +671,7 @@ bool SharedObject::show_view(uint64_t at, uint64_t offset, uint64_t bytes) const
 }
 
 void SharedObject::open_page(uint64_t page, const std::function<void()>& meanwhile) {
-  SharedPage& p = pages_[page];
+  SharedPage& p = entry(page);
   if (writer_of(load(p.state)) == kOpen) return;
   if (!wait_for(page, true, meanwhile)) return;
   __atomic_store_n(&p.state, with_writer(0, kOpen), __ATOMIC_SEQ_CST);
@@ -628,7 +682,7 @@ void SharedObject::open_page(uint64_t page, const std::function<void()>& meanwhi
 void SharedObject::fall_asleep() {
   if (seat_ < 0 || alone_) return;
   for (uint64_t page : robbed_) {
-    Local& mine = local_[page];
+    Local& mine = local(page);
     if (mine.hold == Hold::None || mine.copied != kNone) continue;
     keep_copy(page);
     // If nobody takes it we go on writing, and the copy is nothing: awake() says so.
@@ -657,8 +711,8 @@ std::vector<uint64_t> SharedObject::awake() {
   else
     for (uint32_t i = 0; i < taken; i++) mail.push_back(load(seat.taken[i]) - 1);
   for (uint64_t page : mail) {
-    Local& mine = local_[page];
-    const uint64_t state = load(pages_[page].state);
+    Local& mine = local(page);
+    const uint64_t state = load(entry(page).state);
     const bool wrote = mine.hold == Hold::Write;
     if (mine.hold == Hold::None || (wrote ? writer_of(state) == me_ : (state & bit()) != 0)) continue;
     if (!mine.robbed) {
@@ -673,7 +727,7 @@ std::vector<uint64_t> SharedObject::awake() {
     set_hold(page, state & bit() ? Hold::Read : Hold::None);
   }
   for (uint64_t page : robbed_)
-    if (local_[page].hold == Hold::Write) local_[page].copied = kNone;
+    if (local(page).hold == Hold::Write) local(page).copied = kNone;
   return mail;
 }
 
@@ -744,144 +798,12 @@ void SharedObject::return_to() {
   if (count_in())
     sit_down();
   else
-    join(bytes_);
+    join(bytes_, bytes_);
 }
 
 void SharedObject::detach() {
   leave();
   if (swap(header_->attached, 0u, SharedHeader::kGivenUp)) recording::remove_file(path());
 }
-
-namespace shared_control {
-
-// Maps the head of a control file for a scope; null: there is none, or nobody is attached (unless `any`).
-struct Head {
-  SharedHeader* header = nullptr;
-  explicit Head(const std::string& path, bool any = false) {
-    Fd file(recording::open_file(path, O_RDWR | O_CLOEXEC));
-    // Who makes one has made the file before it has its size.
-    struct stat st {};
-    if (!file || fstat(file.get(), &st) != 0 || static_cast<size_t>(st.st_size) < sizeof(SharedHeader))
-      return;
-    void* p = mmap(nullptr, sizeof(SharedHeader), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (p == MAP_FAILED) return;
-    header = static_cast<SharedHeader*>(p);
-    const uint32_t attached = load(header->attached);
-    if (any || (attached != 0 && attached != SharedHeader::kGivenUp)) return;
-    munmap(header, sizeof *header);
-    header = nullptr;
-  }
-  ~Head() {
-    if (header) munmap(header, sizeof *header);
-  }
-  Head(const Head&) = delete;
-  Head& operator=(const Head&) = delete;
-};
-
-void count_open(const std::string& path) {
-  if (Head head(path); head.header) __atomic_fetch_add(&head.header->known_opens, 1, __ATOMIC_SEQ_CST);
-}
-
-uint64_t extent(const std::string& path) {
-  const Head head(path);
-  return head.header ? load(head.header->extent) : 0;
-}
-
-bool is_open(const std::string& path) {
-  const Head head(path);
-  return head.header && load(head.header->open);
-}
-
-void open_to_writer(const std::string& path) {
-  Head head(path);
-  if (!head.header) return;
-  __atomic_store_n(&head.header->open, 1, __ATOMIC_SEQ_CST);
-  const auto me = static_cast<uint32_t>(getpid());
-  const int64_t until = monotonic_ns() + kForeignPatience;
-  for (Seat& seat : head.header->seats) {
-    for (int i = 0;; i++) {
-      const uint32_t pid = load(seat.pid);
-      // Who sleeps looks at the flag when it wakes up.
-      if (pid == 0 || (!foreign && pid == me) || load(seat.viewing) || load(seat.asleep)) break;
-      if (i % 100 == 0) {
-        if (foreign ? monotonic_ns() > until : is_dead(pid, load(seat.started))) break;
-        call(pid, path);
-      }
-      usleep(20);
-    }
-  }
-}
-
-namespace {
-
-std::vector<std::string> control_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    if (entry.path().filename().string().starts_with("shared-")) paths.push_back(entry.path());
-  return paths;
-}
-
-}  // namespace
-
-// True: all that are meant and can answer have answered. `remind`: signals can get lost behind others.
-bool BeforeStop::ask(const std::function<bool(uint32_t)>& meant, bool remind, bool patient) {
-  const auto me = static_cast<uint32_t>(getpid());
-  bool all = true;
-  for (const auto& head : heads_)
-    for (Seat& seat : head->header->seats) {
-      const uint32_t pid = load(seat.pid);
-      if (pid == 0 || pid == me || load(seat.stopping) == kStopAwaited || !meant(pid)) continue;
-      const Life life = life_of(pid);
-      if (life.state == 'T' || is_dead(pid, 0)) continue;
-      // Not the one that has the seat, or that one is just sitting down.
-      if (life.started != load(seat.started)) {
-        all &= !patient;
-        continue;
-      }
-      all = false;
-      const bool fresh = swap(seat.stopping, uint32_t{kNotStopping}, uint32_t{kStopAsked});
-      if (fresh) seats_.emplace_back(&seat, pid);
-      if (fresh || remind) signal_runner(pid);
-    }
-  return all;
-}
-
-BeforeStop::BeforeStop(const std::string& folder, const std::function<bool(uint32_t)>& meant) {
-  if (foreign) return;
-  for (const std::string& path : control_files(folder))
-    if (auto head = std::make_unique<Head>(path); head->header) heads_.push_back(std::move(head));
-  constexpr int64_t kMost = 2'000'000'000, kRemind = 1'000'000, kSitDown = 10'000'000;
-  const int64_t start = monotonic_ns();
-  // Again and again: others may have been forked meanwhile.
-  for (int64_t now = start, last = start; now < start + kMost; now = monotonic_ns()) {
-    const bool remind = now > last + kRemind;
-    if (ask(meant, remind, now < start + kSitDown)) break;
-    if (remind) last = now;
-    usleep(20);
-  }
-}
-
-BeforeStop::~BeforeStop() {
-  for (auto [seat, pid] : seats_) {
-    if (load(seat->pid) != pid) continue;
-    __atomic_store_n(&seat->stopping, kNotStopping, __ATOMIC_SEQ_CST);
-    wake(&seat->stopping);
-  }
-}
-
-void clean(const std::string& folder) {
-  for (const std::string& path : control_files(folder)) {
-    const Head head(path, true);
-    if (!head.header) continue;
-    const uint32_t attached = load(head.header->attached);
-    const bool used = std::any_of(
-        std::begin(head.header->seats), std::end(head.header->seats),
-        [](const Seat& seat) { return load(seat.pid) != 0 && !is_dead(load(seat.pid), load(seat.started)); });
-    if (!used && swap(head.header->attached, attached, SharedHeader::kGivenUp)) unlink(path.c_str());
-  }
-}
-
-}  // namespace shared_control
 
 }  // namespace backstep::recorder

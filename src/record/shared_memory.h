@@ -28,6 +28,7 @@
 
 #include "base/fd.h"
 #include "engine/context.h"
+#include "record/sparse_pages.h"
 
 namespace backstep::recorder {
 
@@ -76,8 +77,12 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == 192);
 
+// A control file is a SharedHeader, a byte for each chunk of pages (SharedHeader::kChunks), and a SharedPage
+// for each page of the file. It has holes where nobody has touched a page so far; a byte that is not 0 says
+// that somebody has.
 struct SharedHeader {
   static constexpr int kSeats = 40;
+  static constexpr uint64_t kMostPages = 1 << 30, kChunk = 512, kChunks = kMostPages / kChunk;
   static constexpr uint32_t kGivenUp = 1u << 31;  // the last one has left, and removes it
   uint32_t alone;        // pid of the one process that has it mapped and owns all of it; 0: pages have owners
   uint32_t attached;     // processes that have it mapped; or kGivenUp
@@ -134,17 +139,26 @@ class SharedObject {
   using Page = std::array<unsigned char, kPageSize>;
 
   // The control file is `name` in `folder`, which is looked at whenever it is needed, as the way there may
-  // change. `fd` is the file that is mapped; `bytes` how far into it. Or it is mapped already, at `alias`.
-  SharedObject(const std::string& folder, std::string name, int fd, uint64_t bytes, void* alias = nullptr);
+  // change. `fd` is the file that is mapped, from `from` to `bytes`. Or it is mapped already, at `alias`.
+  SharedObject(const std::string& folder, std::string name, int fd, uint64_t from, uint64_t bytes,
+               void* alias = nullptr);
   ~SharedObject();
   SharedObject(const SharedObject&) = delete;
   SharedObject& operator=(const SharedObject&) = delete;
 
-  void extend(int fd, uint64_t bytes);  // a mapping reaches further
+  // There is a mapping from `from` to `bytes`. fd -1: it is one that the program made longer (mremap).
+  void extend(int fd, uint64_t from, uint64_t bytes);
   uint64_t extent() const { return __atomic_load_n(&header_->extent, __ATOMIC_SEQ_CST); }  // that of anybody
   bool alone() const { return alone_; }
   uint64_t pages() const { return local_.size(); }
-  Hold hold(uint64_t page) const { return alone_ ? Hold::Write : local_[page].hold; }
+  Hold hold(uint64_t page) const {
+    if (alone_) return Hold::Write;
+    const Local* mine = local_.find(page);
+    return mine ? mine->hold : Hold::None;
+  }
+  // Calls f(page) for the pages of a range. Where nobody has ever touched a page those of a chunk are left
+  // out, if the range is too long to go through all.
+  void for_each_page(uint64_t first, uint64_t last, const std::function<void(uint64_t page)>& f) const;
   const std::vector<uint64_t>& held_pages() const { return held_; }
   bool must_leave_alone() const;  // somebody else wants to map it
   void open_to_all();             // … and all others know
@@ -160,17 +174,17 @@ class SharedObject {
   // meanwhile, hold() is not what was wanted.
   bool acquire(uint64_t page, Hold wanted, const std::function<void()>& meanwhile);
   const Page* before() const { return before_; }
-  void forget(uint64_t page) { local_[page].seen = kNone; }  // what was acquired is logged another time
-  void forget_all();                                         // … but for what is held
-  void forget_from(uint64_t page);                           // a replay has nothing there any more
-  int64_t acquired_ns(uint64_t page) const { return local_[page].acquired_ns; }
+  void forget(uint64_t page) { local(page).seen = kNone; }  // what was acquired is logged another time
+  void forget_all();                                        // … but for what is held
+  void forget_from(uint64_t page);                          // a replay has nothing there any more
+  int64_t acquired_ns(uint64_t page) const { return local_.find(page) ? local_.find(page)->acquired_ns : 0; }
   bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
 
   // True: from here on the page is one that is kept apart (recorder.h); not more than `most` are.
   bool set_apart(uint64_t page, uint64_t most) {
-    if (local_[page].apart || apart_ >= most) return false;
+    if (local(page).apart || apart_ >= most) return false;
     apart_++;
-    return local_[page].apart = true;
+    return local(page).apart = true;
   }
 
   // What we were asked for since the last call.
@@ -196,7 +210,7 @@ class SharedObject {
   // Maps it into the guest, without access rights.
   bool show_view(uint64_t at, uint64_t offset, uint64_t bytes) const;
   unsigned char* view(uint64_t page) const { return view_ + page * kPageSize; }
-  bool& known(uint64_t page) { return local_[page].known; }  // the view has what a replay would have
+  bool& known(uint64_t page) { return local(page).known; }  // the view has what a replay would have
   void open_page(uint64_t page, const std::function<void()>& meanwhile);
   unsigned char* real(uint64_t page) const { return alias_ + page * kPageSize; }
   uint32_t known_opens() const { return __atomic_load_n(&header_->known_opens, __ATOMIC_SEQ_CST); }
@@ -252,8 +266,12 @@ class SharedObject {
     std::unique_ptr<Page> copy;  // contents when it was given back
   };
 
-  void join(uint64_t bytes);
-  bool open_control(uint64_t bytes);
+  Local& local(uint64_t page);
+  SharedPage& entry(uint64_t page);  // for who will change it
+  // Its version; of a page that nobody has touched without touching it.
+  uint32_t version(uint64_t page) const;
+  void join(uint64_t from, uint64_t bytes);
+  bool open_control(uint64_t from, uint64_t bytes);
   bool count_in();
   void sit_down();
   bool take(SharedPage& p, bool write);
@@ -275,6 +293,8 @@ class SharedObject {
   uint32_t me_ = 0;
   int seat_ = -1;
   SharedHeader* header_ = nullptr;
+  uint64_t control_bytes_ = 0;  // that are mapped from there
+  uint8_t* used_ = nullptr;     // chunks that somebody has touched
   SharedPage* pages_ = nullptr;
   unsigned char* alias_ = nullptr;
   uint64_t bytes_ = 0;
@@ -282,7 +302,10 @@ class SharedObject {
   uint64_t view_most_ = 0;  // bytes that it can grow to
   unsigned char* view_ = nullptr;
   uint64_t view_bytes_ = 0;
-  std::vector<Local> local_;
+  SparsePages<Local> local_;
+  // What is known of pages that have no Local yet: this version, up to there.
+  uint32_t others_seen_ = kNone;
+  uint64_t others_until_ = ~0ull;
   std::vector<uint64_t> held_;
   std::vector<uint64_t> robbed_;  // pages with Local::robbed
   const Page* before_ = nullptr;

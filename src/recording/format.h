@@ -124,6 +124,7 @@ enum EventFlag : uint8_t {
   kInCall = 16,       // Memory, Shared, Resize: in the system call under way, before it is finished
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
   kGone = 64,         // Map: nothing is mapped there any more
+  kRights = 32,       // Map: what is mapped there has other rights (prot), nothing else changes
   kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
   kOrdered = 128,     // has a place in the order of the processes, in front of its body
 };

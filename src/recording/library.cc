@@ -92,7 +92,7 @@ uint64_t Recording::size() const {
   for (const auto& entry : fs::recursive_directory_iterator(dir_, ec)) {
     struct stat st;
     if (lstat(entry.path().c_str(), &st) == 0 && S_ISREG(st.st_mode))
-      bytes += static_cast<uint64_t>(st.st_size);
+      bytes += kept_bytes(entry.path().filename(), st);
   }
   return bytes;
 }
@@ -292,7 +292,7 @@ uint64_t Library::pack(const Recording& recording) const {
   for (const auto& key : recording.keys()) {
     if (packed.has(key)) continue;
     Fd fd(open_contents(recording, key));
-    if (packed.insert(fd.get()) != key)
+    if (packed.insert_kept(fd.get(), key) != key)
       throw Error(fmt::format("the stored file contents {} are damaged", store().path(key)), kExitDivergence);
   }
   std::error_code ec;

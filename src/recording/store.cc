@@ -10,6 +10,12 @@
 // renamed to a name that depends only on them, so any number of writers agree and readers never see half a
 // file. What is hashed is the copy, so a file that changes while we read it is still stored under a true
 // name. There is no fsync; a file that a power failure cut short is noticed by its size and replaced.
+//
+// Programs map single pages of files that are larger than any disk: heaps and code of virtual machines in
+// memory files of a terabyte, databases. Of such a file only what is mapped is read, and of that only what
+// the file system says is data. Programs and libraries are kept whole whatever their size: debuggers want the
+// parts that nobody maps. What is kept has the size and the offsets of the original, so that whoever maps it
+// need not know.
 #include "recording/store.h"
 
 #include <dirent.h>
@@ -66,6 +72,94 @@ class Hash {
   std::unique_ptr<XXH3_state_t, Free> state_;
 };
 
+// Files up to this size are kept whole.
+constexpr off_t kSmall = 16 << 20;
+// What is kept of a larger file is cut off behind what is mapped: file systems have limits.
+constexpr uint64_t kMostKept = 4ull << 40;
+constexpr size_t kBlock = 4096;
+
+bool is_zero(const char* data, size_t n) {
+  static const char zeroes[kBlock] = {};
+  return std::memcmp(data, zeroes, n) == 0;
+}
+
+// Calls f(offset, bytes) for each block of kBlock bytes in [from, to) that is not zero. Block borders are at
+// multiples of kBlock, the last block of the file may be shorter.
+//
+// Asking for holes moves the position of the descriptor, which the program may share with other processes: it
+// is put back at once, and files that have no holes are not asked.
+template <class F>
+void for_each_block(int fd, uint64_t from, uint64_t to, const std::string& name, F&& f) {
+  struct stat st {};
+  if (fstat(fd, &st) != 0) fail("look at " + name, errno);
+  const auto end = static_cast<off_t>(std::min<uint64_t>(to, static_cast<uint64_t>(st.st_size)));
+  const bool has_holes = st.st_blocks * 512 < st.st_size;
+  auto buffer = std::make_unique<char[]>(kBuffer);
+  for (auto at = static_cast<off_t>(from); at < end;) {
+    off_t data_end = end;
+    if (has_holes) {
+      const off_t before = lseek(fd, 0, SEEK_CUR);
+      const off_t data = lseek(fd, at, SEEK_DATA);
+      const int err = errno;
+      const off_t hole = data >= 0 ? lseek(fd, data, SEEK_HOLE) : -1;
+      lseek(fd, before, SEEK_SET);
+      if (data < 0 && err == ENXIO) return;  // holes up to the end
+      if (data >= 0 && hole >= 0) {
+        at = std::max<off_t>(at, data & ~static_cast<off_t>(kBlock - 1));
+        data_end = std::min<off_t>(end, (hole + kBlock - 1) & ~static_cast<off_t>(kBlock - 1));
+      }
+    }
+    while (at < data_end) {
+      const auto most = std::min<size_t>(kBuffer, static_cast<size_t>(data_end - at));
+      const ssize_t n = pread(fd, buffer.get(), most, at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("read " + name, errno);
+      if (n == 0) return;  // the file became shorter under us
+      const auto got = static_cast<size_t>(n);
+      for (size_t i = 0; i < got; i += kBlock) {
+        const size_t length = std::min(kBlock, got - i);
+        if (!is_zero(buffer.get() + i, length)) f(at + static_cast<off_t>(i), buffer.get() + i, length);
+      }
+      at += n;
+    }
+  }
+}
+
+// The hash of a file of which a part is kept: its size, and the blocks that are not zero with their places.
+// So it does not depend on which zeroes are holes.
+class SparseHash {
+ public:
+  void block(off_t at, const char* data, size_t n) {
+    char whole[kBlock] = {};
+    std::memcpy(whole, data, n);
+    const auto place = static_cast<uint64_t>(at);
+    hash_.update(&place, sizeof place);
+    hash_.update(whole, sizeof whole);
+  }
+  std::string key(off_t size) {
+    const auto bytes = static_cast<uint64_t>(size);
+    hash_.update(&bytes, sizeof bytes);
+    return "s" + hash_.hex().substr(1);
+  }
+
+ private:
+  Hash hash_;
+};
+
+bool is_program(int fd) {
+  char magic[4] = {};
+  return pread(fd, magic, sizeof magic, 0) == sizeof magic && std::memcmp(magic, "\177ELF", 4) == 0;
+}
+
+off_t kept_size(const struct stat& st, const Extent& mapped) {
+  const uint64_t most = std::max(kMostKept, mapped.to);
+  return static_cast<off_t>(std::min<uint64_t>(most, static_cast<uint64_t>(st.st_size)));
+}
+
+bool is_kept_whole(int fd, const struct stat& st) {
+  return st.st_size <= kSmall || is_program(fd);
+}
+
 // Hash of the whole file and the number of bytes that were read.
 struct Hashed {
   std::string key;
@@ -101,8 +195,6 @@ void write_all(int fd, const char* data, size_t n, off_t at, const std::string& 
 void copy_contents(int from, int to, off_t size, const std::string& name) {
   if (size == 0 || ioctl(to, FICLONE, from) == 0) return;
   if (ftruncate(to, size) != 0) fail("write " + name, errno);
-  constexpr size_t kBlock = 4096;
-  static const char zeroes[kBlock] = {};
   auto buffer = std::make_unique<char[]>(kBuffer);
   for (off_t at = 0; at < size;) {
     const ssize_t n =
@@ -113,7 +205,7 @@ void copy_contents(int from, int to, off_t size, const std::string& name) {
     const auto end = static_cast<size_t>(n);
     for (size_t i = 0; i < end; i += kBlock) {
       const size_t length = std::min(kBlock, end - i);
-      if (std::memcmp(buffer.get() + i, zeroes, length) != 0)
+      if (!is_zero(buffer.get() + i, length))
         write_all(to, buffer.get() + i, length, at + static_cast<off_t>(i), name);
     }
     at += n;
@@ -164,7 +256,16 @@ struct Temporary {
 }  // namespace
 
 bool is_key(const std::string& text) {
-  return text.size() == kKeyLength && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return text.size() == kKeyLength &&
+         text.find_first_not_of("0123456789abcdef", text[0] == 's') == std::string::npos;
+}
+
+bool is_sparse_key(const std::string& text) {
+  return is_key(text) && text[0] == 's';
+}
+
+uint64_t kept_bytes(const std::string& name, const struct stat& st) {
+  return static_cast<uint64_t>(is_sparse_key(name) ? st.st_blocks * 512 : st.st_size);
 }
 
 Store::Store(const std::string& dir) : dir_(std::filesystem::absolute(dir)) {}
@@ -206,15 +307,14 @@ bool Store::take(const std::string& key, off_t size) {
          errno == EROFS;
 }
 
-std::string Store::index_path(const struct stat& st) const {
+std::string Store::index_path(const struct stat& st, const std::string& part) const {
   auto ns = [](const timespec& t) { return t.tv_sec * 1'000'000'000LL + t.tv_nsec; };
-  return fmt::format("{}/by-id/{:x}-{}-{}-{}-{}", dir_, st.st_dev, st.st_ino, st.st_size, ns(st.st_mtim),
-                     ns(st.st_ctim));
+  return fmt::format("{}/by-id/{:x}-{}-{}-{}-{}{}", dir_, st.st_dev, st.st_ino, st.st_size, ns(st.st_mtim),
+                     ns(st.st_ctim), part);
 }
 
-void Store::enter_index(const struct stat& st, const std::string& key) {
+void Store::enter_index(const std::string& entry, const std::string& key) {
   // Best effort: without an entry the file is hashed again next time.
-  const std::string entry = index_path(st);
   auto make_link = [&](const std::string& path) {
     const Place place(path);
     return symlinkat(key.c_str(), place.folder, place.name.c_str()) == 0;
@@ -231,41 +331,62 @@ std::string Store::temporary_path() const {
   return fmt::format("{}/tmp/{}-{}-{}", dir_, getpid(), ts.tv_sec * 1'000'000'000LL + ts.tv_nsec, counter++);
 }
 
-std::string Store::add(int fd) {
+std::string Store::add(int fd, const Extent& mapped) {
   struct stat before, after;
   if (fstat(fd, &before) != 0) fail("look at " + source_name(fd), errno);
   if (!S_ISREG(before.st_mode)) throw Error("cannot store " + source_name(fd) + ": it is not a regular file");
-  if (!times_tell(fd, before)) return insert(fd);
+  if (!times_tell(fd, before)) return insert(fd, mapped);
   // A library is mapped in four pieces, one after the other.
   const int64_t now = now_seconds();
-  if (!last_.key.empty() && now - last_.added < kGrace.count() / 4 && same_identity(last_.file, before) &&
-      has(last_.key))
+  const bool whole = is_kept_whole(fd, before);
+  if (whole && !last_.key.empty() && now - last_.added < kGrace.count() / 4 &&
+      same_identity(last_.file, before) && has(last_.key))
     return last_.key;
 
   prepare();
   char key[kKeyLength + 1];
-  const Place entry(index_path(before));
+  const std::string path = index_path(before, whole ? "" : fmt::format("-{}-{}", mapped.from, mapped.to));
+  const Place entry(path);
   ssize_t n = readlinkat(entry.folder, entry.name.c_str(), key, sizeof key);
   if (n == static_cast<ssize_t>(kKeyLength)) {
     Locked lock(dir_, LOCK_SH);
     std::string known(key, kKeyLength);
-    if (take(known, before.st_size)) {
-      last_ = {before, known, now};
+    if (take(known, whole ? before.st_size : kept_size(before, mapped))) {
+      if (whole) last_ = {before, known, now};
       return known;
     }
   }
-  std::string stored = insert(fd);
-  if (fstat(fd, &after) == 0 && same_identity(before, after)) enter_index(before, stored);
+  std::string stored = insert(fd, mapped);
+  if (fstat(fd, &after) == 0 && same_identity(before, after)) enter_index(path, stored);
   return stored;
 }
 
-std::string Store::insert(int fd) {
+std::string Store::insert(int fd, const Extent& mapped) {
   std::string name = source_name(fd);
   struct stat st;
   if (fstat(fd, &st) != 0) fail("look at " + name, errno);
   if (!S_ISREG(st.st_mode)) throw Error("cannot store " + name + ": it is not a regular file");
   prepare();
+  return is_kept_whole(fd, st) ? insert_whole(fd, name) : insert_part(fd, mapped, name);
+}
 
+std::string Store::insert_kept(int fd, const std::string& key) {
+  prepare();
+  return is_sparse_key(key) ? insert_part(fd, {}, source_name(fd)) : insert_whole(fd, source_name(fd));
+}
+
+// Gives a complete temporary file its name in the store.
+std::string Store::accept(int file, std::string& temporary, const std::string& key) {
+  Locked lock(dir_, LOCK_SH);
+  std::string final_path = path(key);
+  need_folder(final_path.substr(0, final_path.rfind('/')));
+  futimens(file, nullptr);
+  if (move_file(temporary, final_path) != 0) fail("write " + final_path, errno);
+  temporary.clear();
+  return key;
+}
+
+std::string Store::insert_whole(int fd, const std::string& name) {
   // Not by a descriptor of our own: closing it would take away the locks that the program has on the file
   // (fcntl).
   Hashed seen = hash_file(fd, name);
@@ -273,20 +394,37 @@ std::string Store::insert(int fd) {
     Locked lock(dir_, LOCK_SH);
     if (take(seen.key, seen.size)) return seen.key;
   }
-
   Temporary copy{temporary_path()};
   Fd target(make_shared_file(copy.path, O_RDWR | O_EXCL | O_CLOEXEC, 0400));
   if (!target) fail("write to " + dir_, errno);
   copy_contents(fd, target.get(), seen.size, copy.path);
-  Hashed kept = hash_file(target.get(), copy.path);
+  return accept(target.get(), copy.path, hash_file(target.get(), copy.path).key);
+}
 
-  Locked lock(dir_, LOCK_SH);
-  std::string final_path = path(kept.key);
-  need_folder(final_path.substr(0, final_path.rfind('/')));
-  futimens(target.get(), nullptr);
-  if (move_file(copy.path, final_path) != 0) fail("write " + final_path, errno);
-  copy.path.clear();
-  return kept.key;
+std::string Store::insert_part(int fd, const Extent& mapped, const std::string& name) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) fail("look at " + name, errno);
+  const off_t size = kept_size(st, mapped);
+  SparseHash seen;
+  for_each_block(fd, mapped.from, mapped.to, name,
+                 [&](off_t at, const char* data, size_t n) { seen.block(at, data, n); });
+  {
+    const std::string key = seen.key(size);
+    Locked lock(dir_, LOCK_SH);
+    if (take(key, size)) return key;
+  }
+  Temporary copy{temporary_path()};
+  Fd target(make_shared_file(copy.path, O_RDWR | O_EXCL | O_CLOEXEC, 0400));
+  if (!target || ftruncate(target.get(), size) != 0) fail("write to " + dir_, errno);
+  SparseHash kept;
+  for_each_block(fd, mapped.from, mapped.to, name, [&](off_t at, const char* data, size_t n) {
+    if (at >= size) return;  // it has grown
+    n = std::min<size_t>(n, static_cast<size_t>(size - at));
+    if (is_zero(data, n)) return;
+    kept.block(at, data, n);
+    write_all(target.get(), data, n, at, copy.path);
+  });
+  return accept(target.get(), copy.path, kept.key(size));
 }
 
 int Store::open(const std::string& key) const {
@@ -304,7 +442,12 @@ bool Store::has(const std::string& key) const {
 
 bool Store::matches(int fd, const std::string& key) {
   try {
-    return hash_file(fd, key).key == key;
+    if (!is_sparse_key(key)) return hash_file(fd, key).key == key;
+    struct stat st {};
+    if (fstat(fd, &st) != 0) return false;
+    SparseHash hash;
+    for_each_block(fd, 0, ~0ull, key, [&](off_t at, const char* data, size_t n) { hash.block(at, data, n); });
+    return hash.key(st.st_size) == key;
   } catch (const Error&) {
     return false;
   }
@@ -326,7 +469,7 @@ uint64_t Store::collect_garbage(const std::set<std::string>& used, std::chrono::
   auto remove_old = [&](const fs::path& file, int64_t limit) {
     struct stat st;
     if (lstat(file.c_str(), &st) != 0 || st.st_mtim.tv_sec > limit) return;
-    if (unlink(file.c_str()) == 0) freed += static_cast<uint64_t>(st.st_size);
+    if (unlink(file.c_str()) == 0) freed += kept_bytes(file.filename(), st);
   };
 
   std::error_code ec;

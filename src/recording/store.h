@@ -1,5 +1,7 @@
 // Contents of mapped files, by hash, shared between all recordings of a library.
 // A key is the XXH3-128 of the contents in 32 hex digits; `<dir>/<first 2 digits>/<key>` is the file.
+// Of a large file only the part that is mapped is kept, at its place in a file of the same size that has
+// holes elsewhere. Its key is `s` and 31 hex digits: a hash of the blocks that are not zero.
 #pragma once
 #include <sys/stat.h>
 
@@ -13,6 +15,15 @@ namespace backstep::recording {
 inline constexpr size_t kKeyLength = 32;
 
 bool is_key(const std::string& text);
+bool is_sparse_key(const std::string& text);
+
+// How much of the disk a file takes that may be one of a store: holes do not count.
+uint64_t kept_bytes(const std::string& name, const struct stat& st);
+
+// The bytes of a file that are mapped: [from, to).
+struct Extent {
+  uint64_t from = 0, to = ~0ull;
+};
 
 class Store {
  public:
@@ -22,12 +33,15 @@ class Store {
   // There, and this process may add to it?
   bool is_writable() const;
 
-  // Puts the contents of a regular file into the store, unless they are there, and returns their key.
+  // Puts the contents of a regular file into the store, unless they are there, and returns their key: all of
+  // it, or, of a large file that is no program, what is in the extent.
   // The position of `fd` does not move. Throws Error (not a regular file, unreadable, no space).
   // The caller must write the key to the recording's list of keys within kGrace, see collect_garbage.
-  std::string add(int fd);
-  // The same without looking at or entering the identity index: always reads the whole file.
-  std::string insert(int fd);
+  std::string add(int fd, const Extent& mapped = {});
+  // The same without looking at or entering the identity index: always reads the file.
+  std::string insert(int fd, const Extent& mapped = {});
+  // Copies contents of another store. The result is the key that they have: `key`, unless they are damaged.
+  std::string insert_kept(int fd, const std::string& key);
 
   // Read-only, close-on-exec; throws Error if the store has no such contents. The caller owns the fd.
   int open(const std::string& key) const;
@@ -47,8 +61,11 @@ class Store {
  private:
   void prepare();                                 // makes the folders
   bool take(const std::string& key, off_t size);  // there? then it is marked as used now
-  std::string index_path(const struct stat& st) const;
-  void enter_index(const struct stat& st, const std::string& key);
+  std::string insert_whole(int fd, const std::string& name);
+  std::string insert_part(int fd, const Extent& mapped, const std::string& name);
+  std::string accept(int file, std::string& temporary, const std::string& key);
+  std::string index_path(const struct stat& st, const std::string& part) const;
+  void enter_index(const std::string& entry, const std::string& key);
   std::string temporary_path() const;
 
   struct {

@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_data.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
 #include "guest/cpu.h"
@@ -394,14 +395,9 @@ void Replayer::after_fork() {
   for (auto& [id, file] : shared_) {
     Fd copy(memfd_create("backstep-shared", MFD_CLOEXEC));
     struct stat st {};
-    bool ok = copy && fstat(file.get(), &st) == 0 && ftruncate(copy.get(), st.st_size) == 0;
-    std::vector<char> buffer(1 << 20);
-    for (off_t at = 0; ok && at < st.st_size;) {
-      ssize_t n = pread(file.get(), buffer.data(), buffer.size(), at);
-      ok = n > 0 && pwrite(copy.get(), buffer.data(), static_cast<size_t>(n), at) == n;
-      at += n;
-    }
-    if (!ok) throw Error("cannot copy memory that the program maps shared: " + errno_text(errno));
+    if (!copy || fstat(file.get(), &st) != 0 || ftruncate(copy.get(), st.st_size) != 0 ||
+        !copy_data(file.get(), copy.get(), 0, ~0ull))
+      throw Error("cannot copy memory that the program maps shared: " + errno_text(errno));
     file = std::move(copy);
   }
   for (const guest::Region& r : shared) {

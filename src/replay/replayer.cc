@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/file_data.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
 #include "guest/cpu.h"
@@ -309,6 +310,11 @@ void Replayer::apply_map(const Event& e) {
     process_.sys_munmap(e.addr, e.length);
     return;
   }
+  if (e.flags & recording::kRights) {
+    if (process_.sys_mprotect(e.addr, e.length, static_cast<uint64_t>(e.prot)) != 0)
+      throw Error("the log is damaged: other rights for memory that is not mapped", kExitDivergence);
+    return;
+  }
   Region r{e.addr, e.addr + e.length, e.prot, e.map_flags, e.offset, e.text, e.dev, e.inode};
   if (!(e.map_flags & MAP_SHARED)) r.content = content_of(e.key);
   Fd contents;
@@ -333,14 +339,11 @@ int Replayer::shared_file(const Event& e, int contents) {
   if (!file) file = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
   struct stat st {};
   fstat(contents, &st);
-  std::vector<char> buffer(1 << 20);
-  bool ok = file && ftruncate(file.get(), st.st_size) == 0;
-  for (off_t at = 0; ok && at < st.st_size;) {
-    ssize_t n = pread(contents, buffer.data(), buffer.size(), at);
-    ok = n > 0 && pwrite(file.get(), buffer.data(), static_cast<size_t>(n), at) == n;
-    at += n;
-  }
-  if (!ok) throw Error(fmt::format("cannot make a memory file for {}: {}", e.text, errno_text(errno)));
+  // Of a large file only what is mapped was kept.
+  const bool part = recording::is_sparse_key(e.key);
+  if (!file || ftruncate(file.get(), st.st_size) != 0 ||
+      !copy_data(contents, file.get(), part ? e.offset : 0, part ? e.offset + e.length : ~0ull))
+    throw Error(fmt::format("cannot make a memory file for {}: {}", e.text, errno_text(errno)));
   return file.get();
 }
 
@@ -680,8 +683,6 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       return static_cast<uint64_t>(logged) == args[0] ? process_.sys_brk(args[0])
                                                       : static_cast<int64_t>(process_.map.brk);
     case SYS_madvise:
-      // The kernel's reasons to refuse (locked pages, the kind of file) are not there in a replay. What it
-      // had done before is in the log.
       if (hot::is_error(logged) && logged != -ENOMEM) return logged;
       return process_.sys_madvise(args[0], args[1], args[2]);
     case SYS_mremap:

@@ -36,7 +36,7 @@ TEST(SharedMemory, ASleeperLearnsWhatWasTakenInSpiteOfALateAsker) {
   const std::string control = folder.path() + "/control";
   Fd memory(memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(memory.get(), kPages * SharedObject::kPageSize), 0);
-  SharedObject object(folder.path(), "control", memory.get(), kPages * SharedObject::kPageSize);
+  SharedObject object(folder.path(), "control", memory.get(), 0, kPages * SharedObject::kPageSize);
   object.leave_alone();
   object.attach_child();
   int to_child[2], to_parent[2];
@@ -90,7 +90,7 @@ TEST(SharedMemory, WhoComesWhileTheLastLeavesIsNotAloneWithAnother) {
     signal(SIGTRAP, SIG_IGN);  // others ask us for what we have; we give it back soon
     int meetings = 0;
     for (int round = 0; round < 250; round++) {
-      SharedObject object(folder.path(), "control", memory.get(), kPages * SharedObject::kPageSize);
+      SharedObject object(folder.path(), "control", memory.get(), 0, kPages * SharedObject::kPageSize);
       object.acquire(0, Hold::Write, [] {});
       meetings += __atomic_fetch_add(inside, 1, __ATOMIC_SEQ_CST) != 0;
       usleep(static_cast<useconds_t>(round * 7 % 50));

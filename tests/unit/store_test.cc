@@ -65,6 +65,52 @@ TEST(Store, KeepsContentsUnderTheirHash) {
   EXPECT_EQ(files_in(dir / "store/tmp"), 0u);
 }
 
+TEST(Store, KeepsOnlyWhatIsMappedOfALargeFile) {
+  TempDir dir;
+  Store store(dir / "store");
+  constexpr off_t kSize = 1l << 40, kPart = 1l << 39;
+  Fd fd(open((dir / "large").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(fd.get(), kSize), 0);
+  ASSERT_EQ(pwrite(fd.get(), "here", 4, kPart + 5000), 4);
+  ASSERT_EQ(pwrite(fd.get(), "not mapped", 10, 100), 10);
+  ASSERT_EQ(lseek(fd.get(), 77, SEEK_SET), 77);
+  const Extent part{kPart, kPart + 8192};
+  const std::string key = store.insert(fd.get(), part);
+  EXPECT_TRUE(is_sparse_key(key));
+  EXPECT_EQ(lseek(fd.get(), 0, SEEK_CUR), 77);
+  EXPECT_EQ(store.insert(fd.get(), part), key);
+  EXPECT_TRUE(store.verify(key));
+  Fd kept(store.open(key));
+  struct stat st {};
+  ASSERT_EQ(fstat(kept.get(), &st), 0);
+  EXPECT_EQ(st.st_size, kSize);
+  EXPECT_LT(kept_bytes(key, st), 1u << 20);
+  char text[5] = "";
+  EXPECT_EQ(pread(kept.get(), text, 4, kPart + 5000), 4);
+  EXPECT_STREQ(text, "here");
+  EXPECT_EQ(pread(kept.get(), text, 4, 100), 4);
+  EXPECT_EQ(text[0], 0);
+  // Zeroes that are no holes make no difference, one byte does.
+  const std::string zeroes(4096, '\0');
+  ASSERT_EQ(pwrite(fd.get(), zeroes.data(), zeroes.size(), kPart), 4096);
+  EXPECT_EQ(store.insert(fd.get(), part), key);
+  ASSERT_EQ(pwrite(fd.get(), "x", 1, kPart + 8191), 1);
+  EXPECT_NE(store.insert(fd.get(), part), key);
+  // Another store gets the same.
+  Store other(dir / "other");
+  EXPECT_EQ(other.insert_kept(kept.get(), key), key);
+  EXPECT_TRUE(other.verify(key));
+}
+
+TEST(Store, KeepsProgramsWholeWhateverTheirSize) {
+  TempDir dir;
+  Store store(dir / "store");
+  Fd fd(open((dir / "program").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(fd.get(), 20 << 20), 0);
+  ASSERT_EQ(pwrite(fd.get(), "\177ELF", 4, 0), 4);
+  EXPECT_FALSE(is_sparse_key(store.insert(fd.get(), {0, 4096})));
+}
+
 TEST(Store, OpensReadOnlyAndCloseOnExec) {
   TempDir dir;
   Store store(dir / "store");

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Calls on memory that the kernel refuses, or does half of; pages of files larger than any disk; what children get of
+# their parent's memory; mappings that grow. Natively and recorded the same, replayed exactly.
+source "$(dirname "$0")/lib.bash"
+same_program mem_errors
+OUTPUT=same LIMIT=100 record_tree mem_sparse "$P/mem_sparse"
+OUTPUT=same record_tree mem_forked "$P/mem_forked"
+
+# What is kept of a terabyte fits into little, also in the recording itself.
+kept() { du -sk "$1" | cut -f1; }
+[ "$(kept "$BACKSTEP_DIR")" -lt 20000 ] || fail "the store has $(kept "$BACKSTEP_DIR") KB"
+"$BACKSTEP" pack "$T/mem_sparse" >/dev/null
+[ "$(kept "$T/mem_sparse")" -lt 20000 ] || fail "the packed recording has $(kept "$T/mem_sparse") KB"
+rm -rf "$BACKSTEP_DIR"
+replay_tree mem_sparse 1
+ok
