@@ -167,7 +167,10 @@ std::string event_text(const Event& event, size_t strings) {
                          bytes_text(event.body, strings));
     case EventKind::FileSize:
     case EventKind::Resize:
-      return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length);
+      return fmt::format("file {}:{} has {} bytes now", event.dev, event.inode, event.length) +
+             (event.body.empty() ? ""
+                                 : fmt::format(", {} at {}: {}", event.body.size(), event.offset,
+                                               bytes_text(event.body, strings)));
     case EventKind::Turn:
       return turn_text(event);
     case EventKind::Shared:
@@ -233,6 +236,7 @@ Json event_json(const Event& event, size_t strings) {
       j["device"] = event.dev;
       j["inode"] = event.inode;
       j["length"] = event.length;
+      if (!event.body.empty()) j["offset"] = event.offset, j["bytes"] = event.body.size();
       break;
     case EventKind::Start:
       for (size_t i = 0; i < std::min(event.values.size(), std::size(kRegisters)); i++)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "guest/limits.h"
@@ -17,6 +18,12 @@
 namespace backstep::guest {
 
 inline constexpr int kSignals = 64;
+
+// A page of a private mapping that the program has written to.
+struct OwnPage {
+  uint64_t at = 0;
+  std::vector<unsigned char> bytes;
+};
 
 class Process {
  public:
@@ -93,10 +100,15 @@ class Process {
   // 0 or -errno.
   long map_region(const Region& r, int fd, int extra_flags = 0);
 
+  // Puts another file under a private mapping of one. Pages that the program has written to stay what they
+  // are; these are returned. Throws Error.
+  std::vector<OwnPage> change_backing(const Region& r, int fd);
+
   // System calls with effects on the above only. Results as the kernel's: value or -errno.
   long sys_munmap(uint64_t addr, uint64_t length);
   // `changed`: how much of it, from `addr` on, if it fails.
   long sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot, uint64_t* changed = nullptr);
+  long sys_shmdt(uint64_t addr);
   long sys_brk(uint64_t addr);
   long sys_madvise(uint64_t addr, uint64_t length, uint64_t advice);
   // `forced`: put a moved mapping there (replay).

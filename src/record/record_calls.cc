@@ -234,7 +234,7 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
     case SYS_truncate:
       result = is_busy_program(AT_FDCWD, args[0], O_WRONLY) ? -ETXTBSY : execute(row, nr, args);
       log_call(row, nr, args, result);
-      if (!shared_.empty()) log_file_change(nr, args, result);
+      log_file_change(nr, args, result);
       return result;
     case SYS_readlink:
     case SYS_readlinkat:
@@ -401,10 +401,37 @@ void Recorder::own_changed_file(uint64_t nr, const uint64_t args[6]) {
                        [&](uint64_t page) { own_object_page(object, page); });
 }
 
+// Which bytes of the file a call has changed: known for plain writes; the whole file for others.
+std::pair<uint64_t, uint64_t> Recorder::changed_range(const ChangedFile& file, uint64_t nr,
+                                                      const uint64_t args[6], int64_t result) {
+  const auto n = static_cast<uint64_t>(result);
+  if (is_positioned(nr, args)) {
+    // Linux appends, whatever the offset.
+    if (fcntl(file.fd, F_GETFL) & O_APPEND) return {file.size - n, file.size};
+    return {args[3], args[3] + n};
+  }
+  if (written_length(nr, args)) {
+    const off_t now = lseek(file.fd, 0, SEEK_CUR);
+    if (now >= 0 && static_cast<uint64_t>(now) >= n)
+      return {static_cast<uint64_t>(now) - n, static_cast<uint64_t>(now)};
+  }
+  // The new size says it all: what is cut is gone, what is added is zero.
+  if (nr == SYS_ftruncate || nr == SYS_truncate) return {0, 0};
+  return {0, file.size};
+}
+
 void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t result) {
-  if (hot::is_error(result) || !log_.active()) return;
+  if (hot::is_error(result) || !(bs_record.shared_files || nr == SYS_truncate)) return;
   auto file = changed_file(nr, args, result);
-  if (!file || !shared_.count(file->id)) return;
+  if (!file) return;
+  const bool shared = shared_.count(file->id) != 0;
+  if (kept_.count(file->id)) {
+    const auto [from, to] = changed_range(*file, nr, args, result);
+    const bool knows = written_length(nr, args).has_value();
+    change_live(file->id, file->fd, file->size, from, to,
+                knows ? bytes_written(nr, args, to - from) : std::nullopt);
+  }
+  if (!shared || !log_.active()) return;
   struct stat st {};
   st.st_dev = file->id.first;
   st.st_ino = file->id.second;
@@ -415,27 +442,15 @@ void Recorder::log_file_change(uint64_t nr, const uint64_t args[6], int64_t resu
   for (uint64_t v : {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino), size})
     at = recording::put_varint(at, v);
   log.commit(at);
-  // Which bytes? Known for plain writes; everything mapped for the rest. Where the file has grown, the rest
-  // of its old last page as well: file systems differ in what a mapping shows there.
+  // Where the file has grown, the rest of its old last page as well: file systems differ in what a mapping
+  // shows there.
   uint64_t& old_size = shared_[{st.st_dev, st.st_ino}];
   uint64_t grown_from = size > old_size ? old_size & ~(kPage - 1) : size;
   uint64_t grown_to = size > old_size ? std::min(size, page_up(old_size)) : size;
   if (auto it = objects_.find(file->id); it != objects_.end() && size < old_size)
     it->second->forget_from(page_up(size) / kPage);
   old_size = size;
-  uint64_t first = 0, last = size;
-  auto n = static_cast<uint64_t>(result);
-  if (is_positioned(nr, args) && (fcntl(file->fd, F_GETFL) & O_APPEND)) {
-    first = size - n, last = size;  // Linux appends, whatever the offset
-  } else if (is_positioned(nr, args)) {
-    first = args[3], last = args[3] + n;
-  } else if (written_length(nr, args)) {
-    const off_t now = lseek(file->fd, 0, SEEK_CUR);
-    if (now >= 0 && static_cast<uint64_t>(now) >= n)
-      first = static_cast<uint64_t>(now) - n, last = static_cast<uint64_t>(now);
-  } else if (nr == SYS_ftruncate || nr == SYS_truncate) {
-    first = last = 0;  // the new size says it all: what is cut is gone, what is added is zero
-  }
+  const auto [first, last] = changed_range(*file, nr, args, result);
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   process_.map.for_each([&](const Region& r) {
     if (!(r.flags & MAP_SHARED) || r.dev != st.st_dev || r.inode != st.st_ino) return;

@@ -103,13 +103,13 @@ void Recorder::make_checkpoint() {
   const double ran = recording::thread_cpu_seconds() - checkpoint_cpu_, wanted = series_->distance(pages);
   if (ran < wanted) return await_checkpoint(wanted - ran);
   // Others may write such memory while we read it; and what of it a replay has is not what we have.
-  bool shared = !opened_.empty();
+  bool shared = !opened_.empty() || !live_.empty();
   process_.map.for_each([&](const Region& r) { shared |= (r.flags & MAP_SHARED) != 0; });
   if (process_.has_lodgers()) return await_checkpoint(kSoon);
   if (shared) {
     manifest_.checkpoints_note =
         "no checkpoints were made while the program had memory that it shares with others, or might (mmap "
-        "with MAP_SHARED)";
+        "with MAP_SHARED), or changed a file that it had mapped privately";
     return await_checkpoint(wanted);
   }
   if (!step_away()) return await_checkpoint(kSoon);

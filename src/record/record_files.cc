@@ -234,7 +234,9 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   if (result >= 0 && kind & kFdProc) proc_folders_[static_cast<int>(result)] = path;
   if (result >= 0) tell_opened(static_cast<int>(result));
   log_call(row, nr, args, result);
-  if (!shared_.empty() && truncates) log_file_change(nr, args, result);
+  if (result >= 0 && ours && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH))
+    note_writable(static_cast<int>(result));
+  if (truncates) log_file_change(nr, args, result);
   return result;
 }
 

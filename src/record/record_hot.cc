@@ -463,7 +463,7 @@ bool record_syscall_hot(Context& ctx) {
   if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
-  if ((s.shared_files || *s.tree_files) && changes_files(nr)) return false;
+  if ((s.shared_files || *s.tree_files || nr == 76 /*truncate*/) && changes_files(nr)) return false;
   if (s.shared_files && (nr == 46 || nr == 307)) return false;  // sendmsg, sendmmsg: perhaps of descriptors
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64

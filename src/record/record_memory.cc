@@ -159,6 +159,13 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   }
   if (!process_.room_for_mapping(at, at + size, is_data(prot, static_cast<int>(type))))
     return logged(-ENOMEM);
+  // The kernel has no room (for the number of mappings, perhaps): what was there is gone all the same.
+  const bool occupied = process_.map.mapped_bytes(at, at + size) != 0;
+  auto refused = [&](long err) {
+    logged(err);
+    if (occupied) log_map({at, at + size, 0, 0, 0, "", 0, 0}, "", recording::kGone);
+    return static_cast<int64_t>(err);
+  };
   // What
   Region r{at,
            at + size,
@@ -178,14 +185,14 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     r.dev = st.st_dev;
     r.inode = st.st_ino;
     r.name = "/dev/zero (deleted)";
-    if (long err = process_.map_region(r, memory.get(), extra)) return logged(err);
+    if (long err = process_.map_region(r, memory.get(), extra)) return refused(err);
     logged(static_cast<int64_t>(at));
     log_map(r, "");
     if (attach(r, memory.get())) share(r, false);
     return static_cast<int64_t>(at);
   }
   if (anonymous) {
-    if (long err = process_.map_region(r, -1, extra)) return logged(err);
+    if (long err = process_.map_region(r, -1, extra)) return refused(err);
     logged(static_cast<int64_t>(at));
     log_map(r, "");
     return static_cast<int64_t>(at);
@@ -195,8 +202,9 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   if (n > 0) r.name.assign(path, static_cast<size_t>(n));
   r.dev = st.st_dev;
   r.inode = st.st_ino;
-  if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return logged(err);
+  if (long err = process_.map_region(r, fd, extra & ~MAP_POPULATE)) return refused(err);
   std::string key;
+  bool live = false;
   const bool read_only = !(prot & PROT_WRITE) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
   constexpr int64_t kHour = 3600;
   auto has_writers = [&] { return recording::writers_of(fd) == recording::Writers::Some; };
@@ -216,8 +224,16 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
         Region snapshot = r;
         snapshot.flags &= ~MAP_SHARED;
         snapshot.flags |= MAP_PRIVATE;
-        snapshot.content = content_of(key);
-        if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
+        note_kept(snapshot, key);
+        if ((live = map_live(snapshot, key))) {
+          r = snapshot;
+        } else {
+          snapshot.content = content_of(key);
+          if (process_.map_region(snapshot, copy.get(), extra) == 0) r = snapshot;
+        }
+        if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR || written_files_.count({r.dev, r.inode}))
+          bs_record.shared_files = true;  // calls that write need a look
+        fstat(copy.get(), &st);
       } else if (Fd copy(store_.open(key)); copy) {
         fstat(copy.get(), &st);  // it may have grown meanwhile
       }
@@ -233,15 +249,21 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
                           r.name));
   }
   logged(static_cast<int64_t>(at));
-  log_map(r, key);
+  log_map(r, key, live ? recording::kLive : 0);
+  if (live) log_live_size({r.dev, r.inode}, static_cast<uint64_t>(st.st_size), 0, {});
   if (attached) share(r, !read_only || has_writers());
   return static_cast<int64_t>(at);
 }
 
 int64_t Recorder::do_munmap(const uint64_t args[6]) {
+  const Region* first = process_.map.next(args[0]);
+  const uint64_t start = first ? std::max(args[0], first->start) : 0;
   const int64_t result = process_.sys_munmap(args[0], args[1]);
   if (!objects_.empty() && !vfork_) drop_unmapped();
   log_call(syscall_row(SYS_munmap), SYS_munmap, args, result, false);
+  // The part in front of where it failed.
+  if (const Region* rest = process_.map.next(args[0]); result == -ENOMEM && rest && rest->start > start)
+    log_map({start, rest->start, 0, 0, 0, "", 0, 0}, "", recording::kGone);
   return result;
 }
 
@@ -264,7 +286,9 @@ int64_t Recorder::do_mprotect(const Syscall& row, uint64_t nr, const uint64_t ar
 int64_t Recorder::do_madvise(const Syscall& row, const uint64_t args[6]) {
   const int64_t result = process_.sys_madvise(args[0], args[1], args[2]);
   log_call(row, SYS_madvise, args, result, false);
-  if (hot::is_error(result) && result != -ENOMEM) log_discarded(args[0], args[0] + args[1]);
+  const bool discards = args[2] == MADV_DONTNEED || args[2] == MADV_FREE || args[2] == MADV_REMOVE ||
+                        args[2] == MADV_DONTNEED_LOCKED;
+  if (discards && hot::is_error(result) && result != -ENOMEM) log_discarded(args[0], args[0] + args[1]);
   return result;
 }
 
@@ -389,7 +413,9 @@ void Recorder::keep_growth(const Region& part, int fd) {
   try {
     if (SharedObject* object = shared_object(part)) {
       RoomForFds room;
+      if (part.dev == kSegments) return;
       object->extend(-1, part.offset, part.offset + (part.end - part.start));
+      if (part.flags & MAP_ANONYMOUS) return;  // there is nothing behind its end
       object->forget_all();
       check_shared(part.start, part.end);
       if (fd >= 0) {
@@ -411,6 +437,14 @@ void Recorder::keep_growth(const Region& part, int fd) {
     RoomForFds room;
     Fd copy(store_.open(key));
     Region fresh = part;
+    note_kept(fresh, key);
+    if (map_live(fresh, key)) {
+      struct stat st {};
+      fstat(copy.get(), &st);
+      log_map(fresh, key, recording::kLive);
+      log_live_size({fresh.dev, fresh.inode}, static_cast<uint64_t>(st.st_size), 0, {});
+      return;
+    }
     fresh.content = content_of(key);
     if (long err = process_.map_region(fresh, copy.get()))
       throw Error("cannot map more of " + part.name + ": " + errno_text(static_cast<int>(-err)));
@@ -435,11 +469,13 @@ int64_t Recorder::do_mremap(const uint64_t args[6]) {
   std::optional<Region> grows;
   Fd opened;
   int fd = -1;
-  if (r && r->inode && !(r->flags & MAP_ANONYMOUS) && new_size > old_size && args[0] % kPage == 0) {
+  if (r && r->inode && new_size > old_size && args[0] % kPage == 0) {
     grows = *r;
     grows->offset += args[0] - r->start + old_size;
     RoomForFds room;
-    if (shared_object(*r) || partly_kept_.count({r->dev, r->inode})) fd = descriptor_of(*r, opened);
+    const bool live = live_.count({r->dev, r->inode}) != 0;
+    if (!(r->flags & MAP_ANONYMOUS) && (shared_object(*r) || live || partly_kept_.count({r->dev, r->inode})))
+      fd = descriptor_of(*r, opened);
     if (fd < 0 && partly_kept_.count({r->dev, r->inode}) && !(r->flags & MAP_SHARED)) {
       note_once(
           fmt::format("a mapping of {} could not be made longer: nobody has it open any more", r->name));
@@ -452,6 +488,14 @@ int64_t Recorder::do_mremap(const uint64_t args[6]) {
   if (!hot::is_error(result)) check_shared(at, at + new_size);
   if (!objects_.empty() && !vfork_) drop_unmapped();
   log_call(syscall_row(SYS_mremap), SYS_mremap, args, result, false);
+  if (!hot::is_error(result) && grows && fd < 0 && !(grows->flags & MAP_SHARED)) {
+    // The copy in the store has all of the file.
+    for (const Kept& k : std::vector<Kept>(kept_[{grows->dev, grows->inode}]))
+      if (k.from < grows->offset && grows->offset <= k.to) {
+        grows->start = 0, grows->end = new_size - old_size;
+        note_kept(*grows, k.key);
+      }
+  }
   if (!hot::is_error(result) && grows) {
     grows->start = at + old_size;
     grows->end = at + new_size;

@@ -120,6 +120,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   if (!(flags & CLONE_FILES)) listen_for_child();
   const uint64_t event = log_.appender().events;  // behind the notes of these two
   const std::string name = thread_name();
+  copy_live_for_child();
   hold_signals();
   const int64_t result =
       hot::syscall6(SYS_clone, static_cast<long>(real), 0, nr == SYS_clone ? static_cast<long>(args[2]) : 0,
@@ -129,6 +130,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     become_child(number, event, flags & CLONE_FILES);
     set_real_mask();
     log_call(row, nr, args, 0, false);
+    use_live_as_child();
     leave_behind();
     if ((flags & CLONE_CHILD_SETTID) && nr == SYS_clone) log_memory(args[3], 4);
     if (stack) ctx.gpr[RSP] = stack;
@@ -137,6 +139,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
     return 0;
   }
   forget_child();
+  forget_child_live(result >= 0);
   if (result < 0)
     for (auto& [key, object] : objects_) object->no_child();
   set_real_mask();

@@ -75,9 +75,11 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   if (shmctl(id, IPC_STAT, &about) != 0) return logged(-errno);
   const uint64_t size = (about.shm_segsz + kPage - 1) & ~(kPage - 1);
   uint64_t at = args[1];
+  if (at == 0 && flags & SHM_REMAP) return logged(-EINVAL);
   if (at) {
     if (at % kPage && !(flags & SHM_RND)) return logged(-EINVAL);
     at &= ~(kPage - 1);
+    if (at == 0 || at + size < at) return logged(-EINVAL);
     if (layout::overlaps_engine(at, at + size)) return logged(-EINVAL);
     if (!process_.map.is_free(at, at + size) && !(flags & SHM_REMAP)) return logged(-EINVAL);
   } else {
@@ -91,7 +93,7 @@ int64_t Recorder::do_shmat(const uint64_t args[6]) {
   if (got != reinterpret_cast<void*>(at)) return logged(-errno);
   Region r{at,
            at + size,
-           flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE,
+           (flags & SHM_RDONLY ? PROT_READ : PROT_READ | PROT_WRITE) | (flags & SHM_EXEC ? PROT_EXEC : 0),
            MAP_SHARED | MAP_ANONYMOUS,
            0,
            fmt::format("/SYSV{:08x} (deleted)", static_cast<uint32_t>(about.shm_perm.__key)),
@@ -173,10 +175,7 @@ void Recorder::show_attachments(const uint64_t args[6], int64_t result) {
 }
 
 int64_t Recorder::do_shmdt(const uint64_t args[6]) {
-  const Region* r = process_.map.find(args[0]);
-  int64_t result = -EINVAL;
-  if (r && r->start == args[0] && r->name.starts_with("/SYSV"))
-    result = process_.sys_munmap(r->start, r->end - r->start);
+  const int64_t result = process_.sys_shmdt(args[0]);
   if (!vfork_) drop_unmapped();
   log_call(syscall_row(SYS_shmdt), SYS_shmdt, args, result, false);
   return result;

@@ -319,7 +319,7 @@ void Recorder::finish_call(Task& task) {
   if (result >= 0 && (row.traits & kCreatesFd) && static_cast<uint64_t>(result) < kTrackedFds)
     bs_record.fd_kind[result] = 0;
   log_call(row, nr, args, result);
-  if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
+  if (changes_files(nr)) log_file_change(nr, args, result);
   context().gpr[RAX] = static_cast<uint64_t>(result);
   after_call(nr, args, result);
 }

@@ -373,7 +373,7 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
   result = execute_here(row, nr, args);
   if (result == kNotMade) return wait_in_kernel(row, nr, args, result);
   log_call(row, nr, args, result);
-  if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
+  if (changes_files(nr)) log_file_change(nr, args, result);
   return Begun::Done;
 }
 

@@ -261,6 +261,7 @@ void Recorder::map(const Region& region, int fd) {
     throw Error(fmt::format("cannot map {} at {:#x}: {}", region.name.empty() ? "memory" : region.name,
                             region.start, errno_text(static_cast<int>(-err))));
   log_map(region, key);
+  note_kept(region, key);
 }
 
 void Recorder::write(uint64_t addr, std::span<const std::byte> bytes) {
@@ -280,6 +281,7 @@ void Recorder::log_memory(uint64_t addr, uint64_t size, uint8_t flags) {
 }
 
 void Recorder::run() {
+  note_inherited_files();
   started_ns_ = before_ ? before_->started_ns : monotonic_ns();
   set_real_actions();
   set_real_mask();
@@ -428,7 +430,7 @@ void Recorder::on_syscall() {
         if (s.segments && concerns_segments(row, args) && look_at_segments()) own_arguments(row, nr, args);
         if (nr == SYS_shmctl) show_attachments(args, result);
         log_call(row, nr, args, result);
-        if (!shared_.empty() && changes_files(nr)) log_file_change(nr, args, result);
+        if (changes_files(nr)) log_file_change(nr, args, result);
         break;
       case How::Refuse:
         result = -ENOSYS;
@@ -779,6 +781,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
                   stopped ? " (ended early: " + log_.stopped() + ")" : ""));
   if (leader_ && !crashed && tree_.first_crash()) say_crash();
   if (options_.engine.statistics) say(process_.engine().statistics());
+  drop_all_live();
   if (leader_) {
     shared_control::clean(recording_.base());
     clean_published(recording_.base());

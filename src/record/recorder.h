@@ -348,6 +348,32 @@ class Recorder final : public guest::Placer {
   // have changed it has not.
   std::string keep(int fd, const recording::Extent& mapped, bool times_tell = true);
 
+  // record_live.cc: files that are mapped privately and that the program changes
+  using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
+  struct Kept {
+    uint64_t from, to;
+    std::string key;
+  };
+  struct Live {
+    std::string path;
+  };
+  void note_kept(const guest::Region& region, const std::string& key);
+  void note_writable(int fd);
+  void note_inherited_files();
+  std::string new_live_name();
+  void thaw(const FileId& file);
+  void fill_live(int copy, const Kept& kept);
+  void log_live_size(const FileId& file, uint64_t size, uint64_t offset, std::span<const char> bytes);
+  static std::optional<std::vector<char>> bytes_written(uint64_t nr, const uint64_t args[6], uint64_t n);
+  void change_live(const FileId& file, int fd, uint64_t size, uint64_t first, uint64_t last,
+                   const std::optional<std::vector<char>>& data);
+  bool map_live(const guest::Region& region, const std::string& key);
+  void drop_live(const FileId& file);
+  void drop_all_live();
+  void copy_live_for_child();
+  void use_live_as_child();
+  void forget_child_live(bool born);
+
   // record_calls.cc: system calls that need more than the table
   int64_t special(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   void log_call(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result,
@@ -374,6 +400,8 @@ class Recorder final : public guest::Placer {
     uint64_t size;
   };
   std::optional<ChangedFile> changed_file(uint64_t nr, const uint64_t args[6], int64_t result);
+  static std::pair<uint64_t, uint64_t> changed_range(const ChangedFile& file, uint64_t nr,
+                                                     const uint64_t args[6], int64_t result);
   bool take_part_to_write(const ChangedFile& file);
   void own_changed_file(uint64_t nr, const uint64_t args[6]);
   void log_file_change(uint64_t nr, const uint64_t args[6], int64_t result);
@@ -421,6 +449,10 @@ class Recorder final : public guest::Placer {
   std::set<std::string> keys_, notes_;
   std::map<int, std::string> proc_folders_;                   // what was opened in /proc, by descriptor
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> shared_;  // files mapped shared: (device, inode) -> size
+  std::map<FileId, std::vector<Kept>> kept_;  // of files that are or were mapped privately, oldest first
+  std::set<FileId> written_files_;            // that the program has had open for writing
+  std::map<FileId, Live> live_, child_live_;
+  unsigned live_names_ = 0;
   std::set<std::pair<uint64_t, uint64_t>> partly_kept_;  // files of which only mapped parts are in the store
   int stderr_ = -1;                                      // our copy of it; -1: it was closed
   bool detached_ = false;                                // a forked child: runs on, unrecorded

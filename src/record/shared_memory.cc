@@ -178,8 +178,9 @@ SharedPage& SharedObject::entry(uint64_t page) {
   uint8_t& used = used_[page / SharedHeader::kChunk];
   if (!load(used)) {
     const uint64_t first = page / SharedHeader::kChunk * SharedHeader::kChunk;
+    RoomForFds room;
     Fd control(recording::open_file(path(), O_RDWR | O_CLOEXEC));
-    if (!control || !allocate_part(control.get(), entry_at(first), entry_at(first + SharedHeader::kChunk)))
+    if (control && !allocate_part(control.get(), entry_at(first), entry_at(first + SharedHeader::kChunk)))
       throw Error(fmt::format("cannot make {} larger: {}", path(), errno_text(errno)));
     __atomic_store_n(&used, 1, __ATOMIC_SEQ_CST);
   }

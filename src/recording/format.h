@@ -18,7 +18,8 @@
 //   Map       v addr, v length, v prot, v flags, v offset, v name-length, name, v store-key-length, key,
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
-//   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now
+//   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now; or, with
+//             kLive, one that is mapped privately; then perhaps v offset, bytes to the end: its contents there
 //   Resize    v tick-delta, v pc, v dev, v inode, v size       likewise, found at this access: by another
 //             process
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread
@@ -124,6 +125,7 @@ enum EventFlag : uint8_t {
   kInCall = 16,       // Memory, Shared, Resize: in the system call under way, before it is finished
   kFromZero = 32,     // Shared: the bytes between the runs are 0, not what they were
   kGone = 64,         // Map: nothing is mapped there any more
+  kLive = 16,         // Map, FileSize: of the copy of a privately mapped file that the program changes
   kRights = 32,       // Map: what is mapped there has other rights (prot), nothing else changes
   kDenied = 32,       // Syscall: not made; a filter of the program's own (seccomp) gave the result
   kOrdered = 128,     // has a place in the order of the processes, in front of its body

@@ -285,6 +285,13 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
       e.dev = c.varint();
       e.inode = c.varint();
       e.length = c.varint();
+      e.body = {};
+      if (c.ok && c.p < c.end && e.kind == EventKind::FileSize) {
+        e.offset = c.varint();
+        if (!c.ok) return false;
+        e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
+        return true;
+      }
       break;
     case EventKind::Start:
       while (c.p < c.end && c.ok) e.values.push_back(c.varint());

@@ -29,6 +29,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -78,6 +79,16 @@ constexpr off_t kSmall = 16 << 20;
 constexpr uint64_t kMostKept = 4ull << 40;
 constexpr size_t kBlock = 4096;
 
+// Descriptors with O_DIRECT read only into such, and only whole blocks.
+struct Free {
+  void operator()(char* p) const { std::free(p); }
+};
+std::unique_ptr<char, Free> aligned_buffer(size_t size) {
+  auto* p = static_cast<char*>(std::aligned_alloc(kBlock, size));
+  if (!p) throw std::bad_alloc();
+  return std::unique_ptr<char, Free>(p);
+}
+
 bool is_zero(const char* data, size_t n) {
   static const char zeroes[kBlock] = {};
   return std::memcmp(data, zeroes, n) == 0;
@@ -94,7 +105,7 @@ void for_each_block(int fd, uint64_t from, uint64_t to, const std::string& name,
   if (fstat(fd, &st) != 0) fail("look at " + name, errno);
   const auto end = static_cast<off_t>(std::min<uint64_t>(to, static_cast<uint64_t>(st.st_size)));
   const bool has_holes = st.st_blocks * 512 < st.st_size;
-  auto buffer = std::make_unique<char[]>(kBuffer);
+  auto buffer = aligned_buffer(kBuffer);
   for (auto at = static_cast<off_t>(from); at < end;) {
     off_t data_end = end;
     if (has_holes) {
@@ -110,11 +121,13 @@ void for_each_block(int fd, uint64_t from, uint64_t to, const std::string& name,
       }
     }
     while (at < data_end) {
-      const auto most = std::min<size_t>(kBuffer, static_cast<size_t>(data_end - at));
-      const ssize_t n = pread(fd, buffer.get(), most, at);
+      const auto left = static_cast<size_t>(data_end - at);
+      const size_t most = std::min(kBuffer, (left + kBlock - 1) & ~(kBlock - 1));
+      ssize_t n = pread(fd, buffer.get(), most, at);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail("read " + name, errno);
       if (n == 0) return;  // the file became shorter under us
+      n = std::min(n, static_cast<ssize_t>(left));
       const auto got = static_cast<size_t>(n);
       for (size_t i = 0; i < got; i += kBlock) {
         const size_t length = std::min(kBlock, got - i);
@@ -147,8 +160,8 @@ class SparseHash {
 };
 
 bool is_program(int fd) {
-  char magic[4] = {};
-  return pread(fd, magic, sizeof magic, 0) == sizeof magic && std::memcmp(magic, "\177ELF", 4) == 0;
+  auto start = aligned_buffer(kBlock);
+  return pread(fd, start.get(), kBlock, 0) >= 4 && std::memcmp(start.get(), "\177ELF", 4) == 0;
 }
 
 off_t kept_size(const struct stat& st, const Extent& mapped) {
@@ -166,7 +179,7 @@ struct Hashed {
   off_t size = 0;
 };
 Hashed hash_file(int fd, const std::string& name) {
-  auto buffer = std::make_unique<char[]>(kBuffer);
+  auto buffer = aligned_buffer(kBuffer);
   Hash hash;
   off_t at = 0;
   for (;;) {
@@ -195,13 +208,14 @@ void write_all(int fd, const char* data, size_t n, off_t at, const std::string& 
 void copy_contents(int from, int to, off_t size, const std::string& name) {
   if (size == 0 || ioctl(to, FICLONE, from) == 0) return;
   if (ftruncate(to, size) != 0) fail("write " + name, errno);
-  auto buffer = std::make_unique<char[]>(kBuffer);
+  auto buffer = aligned_buffer(kBuffer);
   for (off_t at = 0; at < size;) {
-    const ssize_t n =
-        pread(from, buffer.get(), std::min<size_t>(kBuffer, static_cast<size_t>(size - at)), at);
+    const size_t left = static_cast<size_t>(size - at);
+    ssize_t n = pread(from, buffer.get(), std::min(kBuffer, (left + kBlock - 1) & ~(kBlock - 1)), at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read the file to store as " + name, errno);
     if (n == 0) return;  // the file became shorter under us
+    n = std::min(n, static_cast<ssize_t>(left));
     const auto end = static_cast<size_t>(n);
     for (size_t i = 0; i < end; i += kBlock) {
       const size_t length = std::min(kBlock, end - i);

@@ -391,6 +391,19 @@ void Replayer::after_fork() {
   process_.map.for_each([&](const guest::Region& r) {
     if (r.flags & MAP_SHARED) shared.push_back(r);
   });
+  for (auto& [id, file] : live_) {
+    Fd copy(memfd_create("backstep-live", MFD_CLOEXEC));
+    struct stat st {};
+    if (!copy || fstat(file.get(), &st) != 0 || ftruncate(copy.get(), st.st_size) != 0 ||
+        !copy_data(file.get(), copy.get(), 0, ~0ull))
+      throw Error("cannot copy a file that the program changes: " + errno_text(errno));
+    std::vector<guest::Region> mappings;
+    process_.map.for_each([&](const guest::Region& r) {
+      if (!(r.flags & (MAP_SHARED | MAP_ANONYMOUS)) && std::pair(r.dev, r.inode) == id) mappings.push_back(r);
+    });
+    for (const guest::Region& r : mappings) process_.change_backing(r, copy.get());
+    file = std::move(copy);
+  }
   if (shared.empty()) return;
   for (auto& [id, file] : shared_) {
     Fd copy(memfd_create("backstep-shared", MFD_CLOEXEC));

@@ -18,7 +18,6 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/file_data.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
 #include "guest/cpu.h"
@@ -328,34 +327,26 @@ void Replayer::apply_map(const Event& e) {
                       e.text, e.key),
           kExitDivergence);
     if (e.map_flags & MAP_SHARED) fd = shared_file(e, fd);
+    if (e.flags & recording::kLive) {
+      fd = live_file(e, fd);
+      r.content = {};
+    }
+  }
+  if (e.key.empty() && e.inode && e.text.starts_with("/SYSV")) {
+    // A System V segment may be attached several times. When nobody has it, what it holds is told anew.
+    Fd& file = shared_[{e.dev, e.inode}];
+    bool attached = false;
+    process_.map.for_each([&](const Region& other) {
+      attached |= (other.flags & MAP_SHARED) && other.dev == e.dev && other.inode == e.inode;
+    });
+    if (!attached) file = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
+    if (!file || (!attached && ftruncate(file.get(), static_cast<off_t>(e.length)) != 0))
+      throw Error(fmt::format("cannot make a memory file for {}: {}", e.text, errno_text(errno)));
+    fd = file.get();
   }
   if (long err = process_.map_region(r, fd, MAP_NORESERVE))
     throw Error(fmt::format("cannot map {} at {:#x} for the replay: {}", e.text.empty() ? "memory" : e.text,
                             e.addr, errno_text(static_cast<int>(-err))));
-}
-
-int Replayer::shared_file(const Event& e, int contents) {
-  Fd& file = shared_[{e.dev, e.inode}];
-  if (!file) file = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
-  struct stat st {};
-  fstat(contents, &st);
-  // Of a large file only what is mapped was kept.
-  const bool part = recording::is_sparse_key(e.key);
-  if (!file || ftruncate(file.get(), st.st_size) != 0 ||
-      !copy_data(contents, file.get(), part ? e.offset : 0, part ? e.offset + e.length : ~0ull))
-    throw Error(fmt::format("cannot make a memory file for {}: {}", e.text, errno_text(errno)));
-  return file.get();
-}
-
-// A file that is mapped shared has become longer or shorter.
-void Replayer::resize(const Event& e) {
-  auto file = shared_.find({e.dev, e.inode});
-  if (file == shared_.end()) return;
-  if (ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0)
-    throw Error("cannot change the size of a memory file: " + errno_text(errno));
-  process_.map.for_each([&](const Region& r) {
-    if (r.flags & MAP_SHARED && r.dev == e.dev && r.inode == e.inode) written_.note(r.start, r.end);
-  });
 }
 
 void Replayer::react(const engine::Stop& stop) {
@@ -624,7 +615,9 @@ void Replayer::note_map_change(uint64_t nr, const uint64_t args[6], int64_t logg
   if (!written_.counting()) return;
   switch (nr) {
     case SYS_shmdt:
-      if (const Region* r = process_.map.find(args[0])) written_.note(r->start, r->end);
+      process_.map.for_each([&](const Region& r) {
+        if (r.name.starts_with("/SYSV") && r.start - r.offset == args[0]) written_.note(r.start, r.end);
+      });
       break;
     case SYS_munmap:
     case SYS_mprotect:
@@ -655,10 +648,8 @@ void Replayer::note_map_change(uint64_t nr, const uint64_t args[6], int64_t logg
 int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
   note_map_change(nr, args, logged);
   switch (nr) {
-    case SYS_shmdt: {
-      const Region* r = process_.map.find(args[0]);
-      return r && logged == 0 ? process_.sys_munmap(r->start, r->end - r->start) : logged;
-    }
+    case SYS_shmdt:
+      return logged == 0 ? process_.sys_shmdt(args[0]) : logged;
     case SYS_shmat:
     case SYS_mmap: {
       if (hot::is_error(logged)) return logged;

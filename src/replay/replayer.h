@@ -129,9 +129,11 @@ class Replayer {
   int64_t special(uint64_t nr, const uint64_t args[6], int64_t logged);
   void note_map_change(uint64_t nr, const uint64_t args[6], int64_t logged);
   void resize(const recording::Event& e);
+  void change_live(const recording::Event& e);
   void apply_map(const recording::Event& event);
   int shared_file(const recording::Event& event,
                   int contents);  // the memory file that stands for a shared one
+  int live_file(const recording::Event& event, int contents);
   void check_end(const recording::Event& event, recording::EndKind kind, int64_t status);
   void end(const recording::Event& event);
   bool goes_on_without_stack(int signo);
@@ -148,6 +150,7 @@ class Replayer {
   guest::Process process_;
   std::set<std::string> verified_;
   std::map<std::pair<uint64_t, uint64_t>, Fd> shared_;  // by device and inode
+  std::map<std::pair<uint64_t, uint64_t>, Fd> live_;    // … for one that is mapped privately and changed
   // A forked child's history is its parent's up to the fork: logs to go over to, each at an event of the one
   // before.
   struct Step {

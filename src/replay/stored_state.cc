@@ -59,7 +59,7 @@ uint64_t Replayer::store(recording::CheckpointWriter& writer,
 }
 
 bool Replayer::can_store() const {
-  return !diverted_ && !outcome_ && !shared_fault_ && !bs_replay.executed && bs_replay.p &&
+  return !diverted_ && !outcome_ && live_.empty() && !shared_fault_ && !bs_replay.executed && bs_replay.p &&
          !process_.has_lodgers();
 }
 
@@ -153,6 +153,7 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
   if (!state.looked_ahead) look_ahead();
 
   shared_.clear();
+  live_.clear();
   std::vector<int> spaces;
   for (const recording::SharedFile& shared : state.shared) {
     Fd& file = shared_[{shared.dev, shared.inode}] = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
