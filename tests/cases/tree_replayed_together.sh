@@ -7,6 +7,8 @@ together() {
   local name=$1 i
   shift
   "$BACKSTEP" record -q -o "$name" "$@" </dev/null >"$name.both" 2>&1 || fail "$name ended with $?"
+  # A process that is becoming another program has no log at this moment: its last words tell that it has ended.
+  for ((i = 0; i < 600; i++)); do if grep -q "${LAST:-}" "$name.both"; then break; fi; sleep 0.1; done
   tree_ended "$name"
   for i in 1 2; do
     "$BACKSTEP" replay --autopilot -q "$name" >"$name.again" 2>&1 || { tail -n 5 "$name.again" >&2; fail "$name: replay $i"; }
@@ -34,7 +36,7 @@ if __name__ == "__main__":
 PY
 together pool "$PYTHON" pool.py
 # The first process ends while its daemon goes on, with the same stdout.
-together daemon bash -c '(setsid bash -c "sleep 0.3; echo from the daemon; sleep 0.1; echo last words" &) ; echo gone'
+LAST='last words' together daemon bash -c '(setsid bash -c "sleep 0.3; echo from the daemon; sleep 0.1; echo last words" &) ; echo gone'
 grep -q 'last words' daemon.both || fail "the daemon was not recorded to its end"
 if have make && have gcc; then
   mkdir build
