@@ -1,6 +1,8 @@
 // The guest's own limits on memory: RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK. The kernel's, for the process that
 // is both of us, are as high as they can be: it would count our tables, which are gigabytes of addresses.
-// Only a recorder has any: what it refused because of them is in the log, where a replay finds it.
+// Of RLIMIT_NOFILE the kernel has the soft limit; the hard one is kept here, so that we can open what we need
+// above that. Only a recorder has any: what it refused because of them is in the log, where a replay finds
+// it.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +15,7 @@ struct Limit {
 };
 
 struct Limits {
-  Limit space, data, stack;
+  Limit space, data, stack, files;
 };
 
 }  // namespace backstep::guest

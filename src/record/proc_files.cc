@@ -194,12 +194,16 @@ std::string limits(const ProcFile& file, const Shown& process) {
   std::istringstream lines(kernel_text(file, process));
   std::string text;
   for (std::string line; std::getline(lines, line);) {
-    for (auto [name, limit] :
-         {std::pair{"Max address space", process.limits.space},
-          std::pair{"Max data size", process.limits.data}, std::pair{"Max stack size", process.limits.stack}})
+    struct {
+      const char *name, *unit;
+      Limit limit;
+    } const kept[] = {{"Max address space", "bytes", process.limits.space},
+                      {"Max data size", "bytes", process.limits.data},
+                      {"Max stack size", "bytes", process.limits.stack},
+                      {"Max open files", "files", process.limits.files}};
+    for (const auto& [name, unit, limit] : kept)
       if (line.starts_with(name))
-        line =
-            fmt::format("{:<25} {:<20} {:<20} {:<10}", name, value(limit.soft), value(limit.hard), "bytes");
+        line = fmt::format("{:<25} {:<20} {:<20} {:<10}", name, value(limit.soft), value(limit.hard), unit);
     text += line + "\n";
   }
   return text;

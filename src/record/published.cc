@@ -36,7 +36,7 @@ using guest::Region;
 
 namespace {
 
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kSlots = 1024;
 constexpr uint64_t kTable = kSlots * sizeof(PublishedSlot);

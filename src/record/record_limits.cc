@@ -1,5 +1,7 @@
 // Limits on memory: RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK (guest/limits.h). We keep them for the guest and
-// answer for them; the kernel gets them only when the program goes on without us.
+// answer for them; the kernel gets them only when the program goes on without us. Of RLIMIT_NOFILE that goes
+// for the hard limit alone: what we open for ourselves goes above the soft one, and does not count for the
+// program.
 //
 // The initial stack is mapped as large as it may get, since the kernel must be able to write to it in system
 // calls. How large that is depends on RLIMIT_STACK and on what RLIMIT_AS leaves: when these change, the part
@@ -36,6 +38,8 @@ Limit* kept_limit(Limits& limits, uint64_t resource) {
       return &limits.data;
     case RLIMIT_STACK:
       return &limits.stack;
+    case RLIMIT_NOFILE:
+      return &limits.files;
     default:
       return nullptr;
   }
@@ -52,7 +56,7 @@ bool may_raise_hard_limits() {
 
 Limits inherited_limits() {
   Limits limits;
-  for (auto resource : {RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
+  for (auto resource : {RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_NOFILE}) {
     rlimit real{};
     if (getrlimit(resource, &real) == 0) *kept_limit(limits, resource) = {real.rlim_cur, real.rlim_max};
   }
@@ -61,7 +65,7 @@ Limits inherited_limits() {
 
 void hand_to_kernel(const Limits& limits) {
   Limits copy = limits;
-  for (auto resource : {RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK}) {
+  for (auto resource : {RLIMIT_AS, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_NOFILE}) {
     const Limit& limit = *kept_limit(copy, resource);
     rlimit real{};
     if (getrlimit(resource, &real) == 0 && real.rlim_cur == limit.soft && real.rlim_max == limit.hard)
@@ -76,6 +80,18 @@ int64_t Recorder::set_limit(uint64_t resource, Limit& kept, uint64_t address) {
   if (!read_guest(address, &next)) return -EFAULT;
   if (next.soft > next.hard) return -EINVAL;
   if (next.hard > kept.hard && !may_raise_hard_limits()) return -EPERM;
+  if (resource == RLIMIT_NOFILE) {
+    uint64_t most = 1 << 20;
+    std::ifstream("/proc/sys/fs/nr_open") >> most;
+    if (next.hard > most) return -EPERM;
+    rlimit real{};
+    getrlimit(RLIMIT_NOFILE, &real);
+    real = {next.soft, std::max<rlim_t>(real.rlim_max, next.soft)};
+    if (setrlimit(RLIMIT_NOFILE, &real) != 0) return -errno;
+    kept = next;
+    tell_limits();
+    return 0;
+  }
   kept = next;
   // Arguments of the next program are counted with the kernel's.
   rlimit real{};
@@ -98,6 +114,12 @@ int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args
     log_call(row, nr, args, result);
     return result;
   };
+  if (resource == RLIMIT_NOFILE) {  // somebody else may have set it
+    rlimit real{};
+    getrlimit(RLIMIT_NOFILE, &real);
+    Limit& files = process_.limits.files;
+    files = {real.rlim_cur, std::max<uint64_t>(std::min<uint64_t>(files.hard, real.rlim_max), real.rlim_cur)};
+  }
   Limits limits = process_.limits;
   if (!kept_limit(limits, resource)) return logged(execute(row, nr, args));
   const auto pid = any ? static_cast<int>(args[0]) : 0;
@@ -107,6 +129,7 @@ int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args
   if (!own) {
     const auto other = is_recorded(pid) ? published_by(recording_, process_of(pid), false) : std::nullopt;
     if (!other) return logged(execute(row, nr, args));
+    if (fresh && resource == RLIMIT_NOFILE) return logged(execute(row, nr, args));
     if (fresh) {
       note_once("prlimit of the memory of another process that is recorded was refused with EPERM");
       return logged(-EPERM);

@@ -51,7 +51,7 @@ void walk(Succession& s, Text text, Number number, List list) {
   number(s.blocked);
   number(s.tsc_trapped);
   number(s.mdwe);
-  for (guest::Limit* limit : {&s.limits.space, &s.limits.data, &s.limits.stack}) {
+  for (guest::Limit* limit : {&s.limits.space, &s.limits.data, &s.limits.stack, &s.limits.files}) {
     number(limit->soft);
     number(limit->hard);
   }
