@@ -121,9 +121,9 @@ bool has_order(const Syscall& row, uint16_t side, uint64_t nr, const uint64_t ar
 // What several processes write to the recording's stdout comes out in the order in which the kernel takes it,
 // and nobody but the kernel knows that order if two write at once. So they do not: number and write are one
 // step. It must not change more than moments, though: who holds the place may be dead, or wait for its reader
-// while others write to elsewhere or do not want to wait. So after a few milliseconds, in which somebody who
-// only lost the processor gets it back, it is taken over.
-constexpr uint64_t kMostWait = 30'000'000;  // cycles
+// while others write to elsewhere or do not want to wait. So after a few milliseconds it is taken over; but
+// not from a process that would go on if it only had a processor, within reason.
+constexpr uint64_t kMoment = 30'000'000, kMostWait = 3'000'000'000;  // cycles
 
 uint64_t cycles() {
   uint32_t low, high;
@@ -131,24 +131,51 @@ uint64_t cycles() {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
+// Does the kernel show the process as running, or as waiting for a disk?
+bool is_at_work(uint32_t pid) {
+  constexpr long kRead = 0, kClose = 3, kOpen = 2, kCloseOnExec = 02000000;
+  char path[32] = "/proc/", digits[12], text[256];
+  unsigned at = 6, count = 0;
+  do digits[count++] = static_cast<char>('0' + pid % 10);
+  while (pid /= 10);
+  while (count) path[at++] = digits[--count];
+  for (const char* rest = "/stat"; *rest; rest++) path[at++] = *rest;
+  path[at] = 0;
+  const long fd = hot::syscall6(kOpen, reinterpret_cast<long>(path), kCloseOnExec, 0, 0, 0, 0);
+  if (hot::is_error(fd)) return false;
+  const long size = hot::syscall6(kRead, fd, reinterpret_cast<long>(text), sizeof text, 0, 0, 0);
+  hot::syscall6(kClose, fd, 0, 0, 0, 0, 0);
+  long state = size > 0 ? size - 1 : 0;
+  while (state > 0 && text[state] != ')') state--;  // behind the name, which may have any letters
+  return state > 0 && state + 2 < size && (text[state + 2] == 'R' || text[state + 2] == 'D');
+}
+
 void begin_output(uint64_t* writer) {
-  constexpr long kSchedYield = 24;
-  constexpr unsigned kSpins = 64;
+  constexpr long kSchedYield = 24, kNanosleep = 35;
+  constexpr unsigned kSpins = 64, kYields = 128;
+  const long brief[2] = {0, 100'000};
   const uint64_t me = bs_record.me;
-  uint64_t holder = 0, since = 0;
+  uint64_t last = 0, since = 0, looked = 0;  // who held it, since when, and when we looked at them
   for (unsigned tries = 0;; tries++) {
+    uint64_t holder = 0;
     if (__atomic_compare_exchange_n(writer, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
     if (holder == me) return;  // left behind by a call that was cut short
-    if (since && cycles() - since > kMostWait &&
-        __atomic_compare_exchange_n(writer, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-      return;
-    holder = 0;
     if (tries < kSpins) {
       asm volatile("pause");
-    } else {
-      if (!since) since = cycles();
-      hot::syscall6(kSchedYield, 0, 0, 0, 0, 0, 0);
+      continue;
     }
+    const uint64_t now = cycles();
+    if (holder != last) last = holder, since = looked = now;
+    if (now - looked > kMoment) {
+      looked = now;
+      if ((now - since > kMostWait || !is_at_work(static_cast<uint32_t>(holder >> 32))) &&
+          __atomic_compare_exchange_n(writer, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return;
+    }
+    if (tries < kSpins + kYields)
+      hot::syscall6(kSchedYield, 0, 0, 0, 0, 0, 0);
+    else
+      hot::syscall6(kNanosleep, reinterpret_cast<long>(brief), 0, 0, 0, 0, 0);
   }
 }
 

@@ -61,7 +61,7 @@ struct HotState {
   const uint64_t* tree_numbers;  // low half: how many logs there are
   uint64_t* orders;              // the counter
   uint64_t* writers[2];          // who writes to stdout, stderr (recording/tree.h)
-  uint64_t me;                   // … as this one: the number of its log
+  uint64_t me;                   // … as this one: its pid, and the number of its log below
   uint64_t given;                // the number that the call under way has taken before it was made; 0: none
   bool no_leave;                 // fatal signals, too, must find an instruction boundary (child of vfork)
   bool segments;                 // System V memory is attached that an outsider may attach, too

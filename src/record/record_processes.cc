@@ -177,7 +177,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   HotState& s = bs_record;
   s.our_fds[0] = -1;
   s.pending_count = 0;
-  s.me = number;
+  s.me = static_cast<uint64_t>(getpid()) << 32 | number;
   s.given = 0;
   origin_ = {number, Birth::Fork, origin_.process, parent_event, static_cast<uint64_t>(getpid())};
   forks_++, event_base_ += parent_event;

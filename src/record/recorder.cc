@@ -170,7 +170,7 @@ void Recorder::prepare(CpuLevel level) {
   s.orders = tree_.orders();
   s.writers[0] = tree_.writer(STDOUT_FILENO);
   s.writers[1] = tree_.writer(STDERR_FILENO);
-  s.me = origin_.process;
+  s.me = static_cast<uint64_t>(getpid()) << 32 | origin_.process;
   s.cpu = level;
   if (level < CpuLevel::V3) process_.xcr0 &= 3;
   s.xcr0 = process_.xcr0;

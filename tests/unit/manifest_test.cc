@@ -27,6 +27,7 @@ TEST(Manifest, ComesBackAsItWasWritten) {
   TempDir dir;
   Manifest m = describe_start({"sort", "-r", "\xff\xfe not UTF-8", "", "naïve"});
   m.exe = "/usr/bin/sort";
+  m.start_cpu_ns = 0;  // is not written down
   m.cpu.level = "x86-64-v3";
   m.cpu.shown = {{"1.ecx", 0x7ffafbff}, {"7.ebx", 0xffffffff}};
   m.notes = {"ioctl 0x1234 is unknown"};
