@@ -614,6 +614,8 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     }
   }
   __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
+  // A fault that somebody sends and the guest ignores would not even have ended a call.
+  if (s.ignored_mask >> (signo - 1) & 1 && about->si_code <= 0) return engine::SignalVerdict::Later;
   if (s.pending_count < kPendingSignals) {
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;

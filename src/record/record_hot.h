@@ -47,7 +47,8 @@ struct HotState {
   // Asynchronous signals that arrived and are not delivered to the guest yet.
   siginfo_t pending[kPendingSignals];
   volatile unsigned pending_count;
-  uint64_t fatal_mask;  // bit n-1: the guest's disposition of signal n is to die of it
+  uint64_t fatal_mask;    // bit n-1: the guest's disposition of signal n is to die of it
+  uint64_t ignored_mask;  // … to ignore it, though our handler is there (faults, which anybody may send)
   // A signal has come, the guest's or one of ours, and was not looked at yet: no call may go to sleep now.
   volatile uint32_t attention;
 

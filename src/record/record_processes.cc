@@ -226,7 +226,7 @@ struct Recorder::VforkState {
   int our_fds[kOurFds];
   siginfo_t pending[kPendingSignals];
   unsigned pending_count;
-  uint64_t fatal_mask;
+  uint64_t fatal_mask, ignored_mask;
   Limits limits;
   bool threads;
   std::vector<siginfo_t> signals;
@@ -290,6 +290,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   std::copy(s.pending, s.pending + s.pending_count, before->pending);
   before->pending_count = s.pending_count;
   before->fatal_mask = s.fatal_mask;
+  before->ignored_mask = s.ignored_mask;
   before->limits = process_.limits;
   before->threads = s.threads;
   before->parent = &process_.current();
@@ -334,6 +335,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
   std::copy(before->pending, before->pending + before->pending_count, s.pending);
   s.pending_count = before->pending_count;
   s.fatal_mask = before->fatal_mask;
+  s.ignored_mask = before->ignored_mask;
   process_.limits = before->limits;
   s.threads = before->threads;
   store_ = *before->store;

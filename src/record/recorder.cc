@@ -669,10 +669,14 @@ void Recorder::set_real_actions() {
 
 // What the kernel does with a signal before it is ours: ignored and stopping ones are left to it.
 void Recorder::set_real_action(int signo) {
-  if (is_synchronous(signo)) return;
+  const uint64_t bit = 1ull << (signo - 1);
   const KernelSigaction& action = process_.action(signo);
   const Fate usual = fate_of(action, signo);
-  uint64_t bit = 1ull << (signo - 1);
+  if (is_synchronous(signo)) {
+    const bool ignored = usual == Fate::Ignore || (usual != Fate::Handle && getpid() == 1);
+    bs_record.ignored_mask = ignored ? bs_record.ignored_mask | bit : bs_record.ignored_mask & ~bit;
+    return;
+  }
   bs_record.fatal_mask &= ~bit;
   if (usual == Fate::Handle || (usual == Fate::Die && getpid() != 1)) {
     if (usual == Fate::Die) bs_record.fatal_mask |= bit;
