@@ -31,7 +31,7 @@ void bs_exit_branch();  // Context::exit: direct branch not linked
 void bs_exit_miss();    // indirect branch, no landing known
 void bs_exit_hostop();
 void bs_exit_tick();
-void bs_wide_lookup();   // indirect branch whose target may lie above layout::kDirectEnd
+void bs_wide_lookup();  // indirect branch whose target may lie above layout::kDirectEnd
 void bs_wide_lookup_end();
 void bs_exit_syscall();  // rcx: next pc, r11: where to continue
 

@@ -1,6 +1,7 @@
 // Memory and signals of the guest. Real mappings never have PROT_EXEC: guest text is only read, by the
 // translator, so nothing can escape the cache unseen.
 #include "guest/process.h"
+#include "guest/raw_calls.h"
 
 #include <linux/sched.h>
 #include <sys/mman.h>
@@ -23,21 +24,10 @@ namespace backstep::guest {
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
-constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;
 
 int real_prot(int prot) {
   int p = prot & (PROT_READ | PROT_WRITE);
   return prot & PROT_EXEC ? p | PROT_READ : p;
-}
-
-template <class... Args>
-long raw(long nr, Args... args) {
-  long a[6] = {static_cast<long>(args)...};
-  return hot::syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-bool valid_range(uint64_t addr, uint64_t length) {
-  return addr <= kUserEnd && length <= kUserEnd && addr + length <= kUserEnd;
 }
 
 }  // namespace

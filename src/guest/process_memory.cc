@@ -15,12 +15,12 @@
 #include "engine/entry.h"
 #include "guest/page_map.h"
 #include "guest/process.h"
+#include "guest/raw_calls.h"
 
 namespace backstep::guest {
 namespace {
 
 constexpr uint64_t kPage = layout::kPage;
-constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;
 uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
@@ -31,16 +31,6 @@ uint64_t page_down(uint64_t n) {
 
 int real_prot(int prot) {
   return Process::real_protection(prot);
-}
-
-template <class... Args>
-long raw(long nr, Args... args) {
-  long a[6] = {static_cast<long>(args)...};
-  return hot::syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-bool valid_range(uint64_t addr, uint64_t length) {
-  return addr <= kUserEnd && length <= kUserEnd && addr + length <= kUserEnd;
 }
 
 }  // namespace

@@ -18,8 +18,10 @@
 //   Map       v addr, v length, v prot, v flags, v offset, v name-length, name, v store-key-length, key,
 //             v dev, v inode
 //   Memory    v addr, bytes to the end                                          contents set from outside
-//   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now; or, with
-//             kLive, one that is mapped privately; then perhaps v offset, bytes to the end: its contents there
+//   FileSize  v dev, v inode, v size                  a file that is mapped shared has this size now; or,
+//   with
+//             kLive, one that is mapped privately; then perhaps v offset, bytes to the end: its contents
+//             there
 //   Resize    v tick-delta, v pc, v dev, v inode, v size       likewise, found at this access: by another
 //             process
 //   Turn      v tick-delta, v pc, u32 digest, v thread      nr: TurnReason; the turn passes to that thread

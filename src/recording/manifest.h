@@ -46,7 +46,7 @@ struct Manifest {
   // Missing: the recorder is still at work, or was killed.
   struct End {
     EndKind kind = EndKind::Exit;
-    int64_t status = 0;  // exit status or signal number
+    int64_t status = 0;       // exit status or signal number
     int64_t duration_ns = 0;  // since start_ns
     Tick ticks = 0;
     uint64_t events = 0;

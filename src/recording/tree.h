@@ -66,8 +66,8 @@ struct ProcessInfo {
   std::vector<std::string> argv;  // of the nearest ancestor that has a manifest, if this one has none
   std::optional<Manifest::End> end;
   uint64_t start_ns = 0;  // CLOCK_REALTIME; 0: not known
-  bool empty = false;    // is_without_events
-  bool damaged = false;  // the header cannot be read, or is that of another log
+  bool empty = false;     // is_without_events
+  bool damaged = false;   // the header cannot be read, or is that of another log
 };
 std::vector<ProcessInfo> list_processes(const Recording& recording);
 // A process that was killed before it could log anything leaves an empty log, and no manifest.

@@ -10,19 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "mem.h"
 
-enum { kPage = 4096 };
-
-static sigjmp_buf back;
-static void on_fault(int signo) {
-  siglongjmp(back, signo);
-}
-static const char* text_at(char* at) {
-  int signo = sigsetjmp(back, 1);
-  if (signo) return signo == SIGBUS ? "SIGBUS" : "SIGSEGV";
-  return *(volatile char*)at ? at : "empty";
-}
 static void said(const char* what, long result) {
   if (result == -1)
     printf("%s: %s\n", what, strerrorname_np(errno));

@@ -9,24 +9,8 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "mem.h"
 
-enum { kPage = 4096 };
-
-static sigjmp_buf back;
-static void on_fault(int signo) {
-  siglongjmp(back, signo);
-}
-static const char* text_at(char* at) {
-  int signo = sigsetjmp(back, 1);
-  if (signo) return signo == SIGBUS ? "SIGBUS" : "SIGSEGV";
-  return *(volatile char*)at ? at : "empty";
-}
-static void show(const char* what, char* at, int pages) {
-  printf("%s:", what);
-  for (int i = 0; i < pages; i++) printf(" %s", text_at(at + i * kPage));
-  printf("\n");
-}
 static void* said(const char* what, void* result) {
   printf("%s: %s\n", what, result == (void*)-1 ? strerrorname_np(errno) : "done");
   return result;
@@ -43,13 +27,13 @@ int main(void) {
   for (int i = 0; i < 4; i++) sprintf(at + i * kPage, "page %d", i);
   // The first page goes, then a hole in the middle; the rest is still detached by its first address.
   CHECK(munmap(at, kPage) == 0);
-  show("without the first", at, 4);
+  show_pages("without the first", at, 4);
   CHECK(munmap(at + 2 * kPage, kPage) == 0);
-  show("with a hole", at, 4);
+  show_pages("with a hole", at, 4);
   said("detach a piece", (void*)(long)shmdt(at + kPage));
   said("detach a crooked place", (void*)(long)shmdt(at + 1));
   said("detach", (void*)(long)shmdt(at));
-  show("detached", at, 4);
+  show_pages("detached", at, 4);
   said("detach again", (void*)(long)shmdt(at));
 
   char* place = mmap(0, 16 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -59,14 +43,14 @@ int main(void) {
   said("in place of nothing", shmat(id, 0, SHM_REMAP));
   said("rounded, where something is", shmat(id, place + 100, SHM_RND));
   CHECK(said("rounded, in place", shmat(id, place + 4 * kPage + 100, SHM_RND | SHM_REMAP)) == place + 4 * kPage);
-  show("in place", place + 4 * kPage, 5);
+  show_pages("in place", place + 4 * kPage, 5);
   char* reads = said("to read", shmat(id, 0, SHM_RDONLY));
-  show("to read", reads, 4);
+  show_pages("to read", reads, 4);
   said("to write after all", (void*)(long)mprotect(reads, kPage, PROT_READ | PROT_WRITE));
   strcpy(place + 4 * kPage, "both");
-  show("both", reads, 1);
+  show_pages("both", reads, 1);
   said("detach both", (void*)(long)(shmdt(reads) | shmdt(place + 4 * kPage)));
-  show("a hole", place + 4 * kPage, 1);
+  show_pages("a hole", place + 4 * kPage, 1);
   said("no segment", shmat(-1, 0, 0));
   said("no such segment", shmat(0x7ffffff0, 0, 0));
   CHECK(shmctl(id, IPC_RMID, 0) == 0);
