@@ -371,7 +371,8 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
   // It should not block; if it does all the same (another process was quicker), our timer ends it, or keeps
   // it from being made.
   result = execute_here(row, nr, args);
-  if (result == kNotMade) return wait_in_kernel(row, nr, args, result);
+  // Then it is made again from the start, and a body waits if it must: not with the number in the order of
+  // all processes that was taken for this try.
   log_call(row, nr, args, result);
   if (changes_files(nr)) log_file_change(nr, args, result);
   return Begun::Done;
