@@ -178,6 +178,14 @@ ElfFile::~ElfFile() = default;
 ElfFile::ElfFile(ElfFile&&) noexcept = default;
 ElfFile& ElfFile::operator=(ElfFile&&) noexcept = default;
 
+Elf* ElfFile::elf() const {
+  return files_->main.elf;
+}
+
+Dwarf* ElfFile::dwarf() const {
+  return files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf;
+}
+
 std::string ElfFile::build_id() const {
   return read_build_id(files_->main.elf);
 }
@@ -225,7 +233,7 @@ Place ElfFile::at(uint64_t address) const {
     place.function = demangle(symbol->name);
     place.offset = address - symbol->start;
   }
-  add_line(files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf, address, place);
+  add_line(dwarf(), address, place);
   return place;
 }
 

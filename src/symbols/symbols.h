@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+struct Dwarf;  // elfutils'
+struct Elf;
+
 namespace backstep::symbols {
 
 // What is known about one address. Every part may be missing.
@@ -38,6 +41,11 @@ class ElfFile {
   // What a variable is initialised with, by its name in the symbol table; nullopt: no such variable of that
   // size.
   std::optional<std::vector<uint8_t>> data(const std::string& name, size_t size) const;
+
+  // For the rest of this layer. The file itself, and its debug information (of the separate file, if that is
+  // there); null: it has none.
+  Elf* elf() const;
+  Dwarf* dwarf() const;
 
  private:
   struct Files;
