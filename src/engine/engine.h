@@ -65,8 +65,8 @@ class Engine {
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
 
-  // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
-  void keep_jumps() { bs_cache.keep_jumps = true; }
+  // There will be breakpoints: every instruction keeps code of its own. Before the guest runs.
+  void keep_breaks();
 
   // Translations are kept in `folder` from now on; `start` tells programs apart (translations.h). Before the
   // guest runs.

@@ -537,7 +537,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     uint8_t* at = b.e.p;
     if (c.check || c.watch) b.used |= named_registers(in, code);
-    if (c.break_count && !transient) emit_question(b.e, pc);
+    if (c.inline_breaks && !transient) emit_prefix(b.e, pc);
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
     ended = emit_instruction(b, in, code, pc);
     meta[2 * count] = in.length;
@@ -599,7 +599,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
   }
   if (landing) set_landing(start, *address);
-  if (c.break_count && !transient) patch_breaks(start, pc);
+  if (c.break_count && !transient) patch_breaks_of(kBlocks[id]);
   return Result::Ok;
 }
 

@@ -33,21 +33,9 @@ using recording::Event;
 using recording::EventHeader;
 using recording::EventKind;
 
-namespace {
-
-constexpr unsigned kOften = 200;  // some time for a flush of the cache, in signals
-
-// Without conditions: always.
-bool any_holds(const std::vector<std::vector<uint8_t>>& conditions, guest::Process& process) {
-  return conditions.empty() ||
-         std::any_of(conditions.begin(), conditions.end(), [&](const auto& c) { return holds(c, process); });
-}
-
-}  // namespace
-
 void Replayer::start() {
   hold_signals_ = true;
-  process_.engine().keep_jumps();
+  process_.engine().keep_breaks();
   process_.engine().set_check(true);
   prepare();
   after_call(0, 0);
@@ -63,28 +51,24 @@ bool Replayer::at_goal() const {
   return goal_ && ctx.tick == goal_->tick && (goal_->pc == 0 || ctx.rip == goal_->pc);
 }
 
-void Replayer::install(Stops stops) {
-  auto remove = [](const Breakpoint& b) {
-    b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
-  };
-  for (const Breakpoint& b : stops_.breaks) remove(b);
-  stops_ = {};
-  watch_.set(stops.watches);
-  conditions_.resize(stops.breaks.size());
-  for (size_t i = 0; i < stops.breaks.size(); i++) {
-    const Breakpoint& b = stops.breaks[i];
-    conditions_[i].clear();
-    for (const auto& c : b.conditions)
-      conditions_[i].push_back({c.data(), c.size()});  // moving leaves it there
-    conditions_[i].push_back({nullptr, 0});
-    const bool added = b.conditions.empty()
-                           ? engine::add_break(b.pc)
-                           : engine::add_condition(b.pc, conditions_[i].data(), false_hits_[b.pc] >= kOften);
-    if (added) continue;
-    while (i-- > 0) remove(stops.breaks[i]);
-    throw Error("there are too many breakpoints");
-  }
-  stops_ = std::move(stops);
+void Replayer::install(Taps taps) {
+  watch_.set(taps.list);
+  taps_.set(std::move(taps));
+  met_.reset();
+  next_period_ = ~0ull;
+  if (uint64_t period = taps_.period()) next_period_ = (context().tick + period - 1) / period * period;
+}
+
+// What an expression sees of the present.
+Surroundings Replayer::surroundings() {
+  const Context& ctx = context();
+  Surroundings around{.ctx = ctx, .read = read_mapped, .argument = &process_, .vectors = true};
+  around.floats = float_operation;
+  around.set(kStateTick, ctx.tick);
+  around.set(kStateThread, static_cast<uint64_t>(process_.current().name));
+  around.set(kStateFsBase, ctx.fs_base);
+  around.set(kStateGsBase, ctx.gs_base);
+  return around;
 }
 
 Halt Replayer::halt(Halt::Why why) {
@@ -100,18 +84,34 @@ Halt Replayer::halt(Halt::Why why) {
 
 // Is it a thread whose doings are asked for?
 bool Replayer::counts() const {
-  return stops_.thread == 0 || id_of(process_.current()) == stops_.thread;
+  const int thread = taps_.taps().thread;
+  return thread == 0 || id_of(process_.current()) == thread;
 }
 
-bool Replayer::meets_breakpoint() {
-  if (stops_.breaks.empty() || resume_call_ || at_goal() || !counts()) return false;
-  for (const Breakpoint& b : stops_.breaks) {
-    if (b.pc != context().rip) continue;
-    if (any_holds(b.conditions, process_)) return true;
-    // What is met in vain so often is to be asked in translated code from now on.
-    if (++false_hits_[b.pc] >= kOften) engine::inline_break(b.pc);
-  }
-  return false;
+// Is the instruction at rip what comes next?
+bool Replayer::can_meet() const {
+  return !taps_.empty() && !resume_call_ && !at_goal() && counts();
+}
+
+bool Replayer::breakpoint_here() {
+  return can_meet() && taps_.stops_at(context().rip, surroundings());
+}
+
+// Does what is to be done here, once. (An instruction may be begun several times, until the pages are there
+// that it needs.) True: somebody wants to stop.
+bool Replayer::meet_taps() {
+  const Context& ctx = context();
+  if (!can_meet() || met_ == ControlPoint{ctx.tick, ctx.rip}) return false;
+  met_ = {ctx.tick, ctx.rip};
+  bs_taps.thread = process_.current().name;
+  return taps_.meet(surroundings(), position().event);
+}
+
+bool Replayer::meet_period() {
+  if (context().tick < next_period_) return false;
+  next_period_ = (context().tick / taps_.period() + 1) * taps_.period();
+  bs_taps.thread = process_.current().name;
+  return taps_.meet_period(surroundings(), position().event);
 }
 
 // The replayer's own work on guest memory: watched pages are open, and compared afterwards.
@@ -133,21 +133,33 @@ void Replayer::note_write(Address start, uint64_t length) {
 void Replayer::note_conditions() {
   if (!backward || watch_.empty()) return;
   held_before_.assign(watch_.count(), true);
-  for (size_t i = 0; i < watch_.count(); i++)
-    held_before_[i] = any_holds(watch_.spec(i).conditions, process_);
+  const Surroundings around = surroundings();
+  for (size_t i = 0; i < watch_.count(); i++) held_before_[i] = any_holds(watch_.spec(i), around);
 }
 
-bool Replayer::watch_holds(size_t index) {
-  return backward ? held_before_[index] : any_holds(watch_.spec(index).conditions, process_);
+// Watched bytes were touched, at before_.
+void Replayer::touch(size_t index) {
+  const Tap& tap = watch_.spec(index);
+  Surroundings around = surroundings();
+  around.set(kStateAddress, tap.start);
+  around.set(kStateSize, tap.length);
+  around.set(kStateOld, watch_.old_value(index));
+  around.set(kStateNew, watch_.new_value(index));
+  bs_taps.thread = process_.current().name;
+  const bool stop = tap.action == Tap::Stop && backward
+                        ? held_before_[index]
+                        : taps_.meet_one(watch_.tap(index), around, before_.event, before_.tick, before_.pc);
+  if (stop && !watch_hit_) watch_hit_ = index;
 }
 
 void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
   if (watch_.empty()) return;
   const WatchedMemory::Hits changed = watch_.changed();
   if (!watcher_counts_) return;
-  for (const WatchedMemory::Hits& hits : {changed, touched})
-    for (size_t index : hits)
-      if (!watch_hit_ && watch_holds(index)) watch_hit_ = index;
+  WatchedMemory::Hits hits = changed;
+  for (size_t index : touched)
+    if (std::find(hits.begin(), hits.end(), index) == hits.end()) hits.push_back(index);
+  for (size_t index : hits) touch(index);
 }
 
 // An instruction that the code cache does not keep is executed code all the same.
@@ -190,7 +202,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     diverged(e, event_text(e), "the next tick, without having come by");
   }
 
-  Tick limit = until.tick;
+  Tick limit = std::min(until.tick, next_period_);
   Address ours[2] = {};
   auto aim = [&](Tick tick, Address pc, Address& own) {
     if (tick > ctx.tick) {
@@ -208,6 +220,8 @@ void Replayer::advance(const Until& until, bool stepping) {
   const bool step = stepping || engine::find_break(ctx.rip);
   const auto touched_by_step = step && watch_.compare_steps() ? watch_.touched() : WatchedMemory::Hits();
   watch_.arm();
+  bs_taps.thread = process_.current().name;
+  bs_taps.event_base = event_base_;
   if (step) {
     ctx.limit = ctx.tick + 1;
     stop = step_alone();
@@ -255,6 +269,8 @@ void Replayer::advance(const Until& until, bool stepping) {
       break;
     case engine::Stop::Fault:
       before_ = position();
+      // It may be begun once more.
+      if (taps_.met_by_itself(ctx.rip)) met_ = {ctx.tick, ctx.rip};
       if (watch_.ours(stop->fault)) {
         // Once more, with the pages open.
         const auto touched = watch_.touched();
@@ -304,7 +320,8 @@ Halt Replayer::run_until(const Until& until) {
     if (outcome_) return halt(Halt::Ended);
     // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
     // doing, which has not been executed.
-    if (!first && meets_breakpoint()) return halt(Halt::Break);
+    const bool over = until.before && until.point && now >= *until.point;
+    if (!first && !over && (meet_period() | meet_taps())) return halt(Halt::Break);
     if (until.point) {
       const Position& p = *until.point;
       if (now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event)))
@@ -354,7 +371,7 @@ Halt Replayer::step(int tid, const Until& until) {
       return halt(Halt::AtPoint);
     const bool mine = id_of(process_.current()) == tid;
     if (!mine) {
-      if (!first && meets_breakpoint()) return halt(Halt::Break);
+      if (!first && meet_taps()) return halt(Halt::Break);
       if (now.tick >= until.tick) return halt(Halt::AtTick);
     }
     if (look_up()) return halt(Halt::Interrupted);

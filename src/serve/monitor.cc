@@ -344,10 +344,10 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
     return text.empty() ? "(not mapped)" : text;
   };
   const std::string after = bytes();
-  timeline::Stops stops;
-  stops.watches.push_back(
-      {write ? replayer::Watchpoint::Store : replayer::Watchpoint::Write, *address, *length});
-  Arrival arrival = timeline_.backward(stops, timeline::Wanted::nothing());
+  timeline::Taps taps;
+  taps.list.push_back(
+      {write ? timeline::Tap::Store : timeline::Tap::Write, timeline::Tap::Stop, *address, *length});
+  Arrival arrival = timeline_.backward(taps, timeline::Wanted::nothing());
   const Arrival::Why why = arrival.why;
   if (why == Arrival::Watch) arrival.why = Arrival::Sought;  // the user's watchpoints are others
   Answer a = arrived(arrival);
