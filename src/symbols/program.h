@@ -1,9 +1,9 @@
-// The names of a whole process: every ELF file that it mapped, asked as one. Functions by name, code by source
-// line, and both ways back from an address.
+// The names of a whole process: every ELF file that it mapped, asked as one. Functions by name, code by
+// source line, and both ways back from an address.
 //
-// Addresses are guest addresses throughout; what lies between them and the addresses in a file's headers is the
-// module's bias. Everything is read on demand and kept: naming one function of a large program reads its symbol
-// table and one compilation unit.
+// Addresses are guest addresses throughout; what lies between them and the addresses in a file's headers is
+// the module's bias. Everything is read on demand and kept: naming one function of a large program reads its
+// symbol table and one compilation unit.
 //
 // The files belong to a recording, so whatever they say may be a lie: a damaged file yields fewer names. One
 // thread at a time may use a Program.
@@ -28,7 +28,8 @@ struct Module {
   std::string file;             // where its contents are now (the recording's store)
   uint64_t start = 0, end = 0;  // guest addresses it spans
   uint64_t bias = 0;            // guest address - address in the file's headers
-  // Thread-local storage, if known (glibc): number of the module in the dtv; distance below the thread pointer.
+  // Thread-local storage, if known (glibc): number of the module in the dtv; distance below the thread
+  // pointer.
   std::optional<uint64_t> tls_module = {};
   std::optional<int64_t> tls_offset = {};
 
@@ -41,11 +42,13 @@ struct Module {
 };
 
 struct Function {
-  // As in the source; C++: qualified, without parameters ("ns::Class::f"). From the symbol if there is no DWARF.
+  // As in the source; C++: qualified, without parameters ("ns::Class::f"). From the symbol if there is no
+  // DWARF.
   std::string name;
   std::string full;  // with parameters, if they are known
   uint64_t entry = 0;
-  // Behind the prologue, where gdb would set a breakpoint and arguments are where DWARF says; `entry` if unknown.
+  // Behind the prologue, where gdb would set a breakpoint and arguments are where DWARF says; `entry` if
+  // unknown.
   uint64_t body = 0;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // [start, end); the one with the entry first
   std::string file;                                   // where it is declared; empty: not known

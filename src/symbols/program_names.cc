@@ -1,13 +1,14 @@
-// Function names are compared by their parts. "f" must find "ns::Class::f<int>(char) const", "Class::f" must not find
-// "Base::f", and "operator<" has no template arguments. So both what was asked for and what a file contains go through
-// one scanner, which knows three things about C++ names: brackets nest, "operator" is followed by signs that are no
-// brackets, and a space outside of brackets ends a return type.
+// Function names are compared by their parts. "f" must find "ns::Class::f<int>(char) const", "Class::f" must
+// not find "Base::f", and "operator<" has no template arguments. So both what was asked for and what a file
+// contains go through one scanner, which knows three things about C++ names: brackets nest, "operator" is
+// followed by signs that are no brackets, and a space outside of brackets ends a return type.
 #include "symbols/program_names.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <tuple>
 
 namespace backstep::symbols {
 namespace {
@@ -30,7 +31,8 @@ size_t skip_operator(std::string_view text, size_t at) {
   if (rest.starts_with("()") || rest.starts_with("[]")) return at + 2;
   size_t signs = rest.find_first_not_of("<>=+-*/%^&|~!,");
   if (signs == std::string_view::npos) signs = rest.size();
-  // "operator<<int>" is what "operator<" with an argument looks like in DWARF; "operator<< <int>" is the other.
+  // "operator<<int>" is what "operator<" with an argument looks like in DWARF; "operator<< <int>" is the
+  // other.
   if (signs > 0) {
     static constexpr std::array<std::string_view, 11> kLong = {"<<=", ">>=", "->*", "<=>", "<<", ">>",
                                                                "<=",  ">=",  "->",  "==",  "!="};
@@ -39,7 +41,8 @@ size_t skip_operator(std::string_view text, size_t at) {
     return at + (rest[0] == '<' ? 1 : signs);
   }
   if (!rest.starts_with(' ')) return at;
-  while (at < text.size() && text[at] != '(' && text[at] != '<') at++;  // "operator unsigned long", "operator new[]"
+  while (at < text.size() && text[at] != '(' && text[at] != '<')
+    at++;  // "operator unsigned long", "operator new[]"
   return at;
 }
 
@@ -52,9 +55,12 @@ size_t skip_brackets(std::string_view text, size_t at) {
       at = skip_operator(text, at) - 1;
       continue;
     }
-    if (c == '-' && at + 1 < text.size() && text[at + 1] == '>') at++;
-    else if (strchr("(<[{", c)) depth++;
-    else if (strchr(")>]}", c) && --depth == 0) return at + 1;
+    if (c == '-' && at + 1 < text.size() && text[at + 1] == '>')
+      at++;
+    else if (strchr("(<[{", c))
+      depth++;
+    else if (strchr(")>]}", c) && --depth == 0)
+      return at + 1;
   }
   return at;
 }
@@ -79,6 +85,12 @@ bool same_parameters(std::string_view asked, std::string_view parameters) {
   if (same_without_spaces(asked, "(void)")) asked = "()";
   if (same_without_spaces(asked, parameters)) return true;
   return same_without_spaces(asked, parameters.substr(0, skip_brackets(parameters, 0)));
+}
+
+// Rust's symbols end in "::h" and sixteen digits.
+bool is_rust_hash(std::string_view part) {
+  return part.size() == 17 && part[0] == 'h' &&
+         std::all_of(part.begin() + 1, part.end(), [](unsigned char c) { return isxdigit(c); });
 }
 
 }  // namespace
@@ -111,7 +123,12 @@ SplitName split_name(std::string_view text) {
     }
   }
   end_part();
-  name.qualified = text.substr(begin, at - begin);
+  size_t end = at;
+  if (name.parts.size() > 1 && is_rust_hash(name.parts.back())) {
+    end -= name.parts.back().size() + 2;
+    name.parts.pop_back();
+  }
+  name.qualified = text.substr(begin, end - begin);
   if (at < text.size()) name.parameters = text.substr(at);
   return name;
 }
@@ -143,12 +160,12 @@ CloneName split_clone(std::string_view symbol) {
   size_t dot = name.base.find('.', 1);
   if (dot == std::string_view::npos || dot == 0) return name;
   std::string_view suffix = name.base.substr(dot);
-  static constexpr std::array<std::string_view, 8> kSuffixes = {".isra", ".constprop", ".lto_priv", ".part",
-                                                                ".cold", ".localalias", ".llvm",    ".clone"};
+  static constexpr std::array<std::string_view, 8> kSuffixes = {
+      ".isra", ".constprop", ".lto_priv", ".part", ".cold", ".localalias", ".llvm", ".clone"};
   for (std::string_view known : kSuffixes)
     if (suffix.starts_with(known)) {
-      name.fragment = suffix.find(".cold") != std::string_view::npos ||
-                      suffix.find(".part.") != std::string_view::npos;
+      name.fragment =
+          suffix.find(".cold") != std::string_view::npos || suffix.find(".part.") != std::string_view::npos;
       name.base = name.base.substr(0, dot);
       break;
     }
@@ -178,8 +195,10 @@ AskedFunction split_file(std::string_view text) {
   size_t end = std::min(text.find_first_of("(<"), text.size());
   for (size_t at = 0; at < end; at++) {
     if (text[at] != ':') continue;
-    if (at + 1 < text.size() && text[at + 1] == ':') at++;
-    else return {text.substr(0, at), text.substr(at + 1)};
+    if (at + 1 < text.size() && text[at + 1] == ':')
+      at++;
+    else
+      return {text.substr(0, at), text.substr(at + 1)};
   }
   return {{}, text};
 }
@@ -199,8 +218,10 @@ std::string clean_path(std::string_view path, std::string_view folder) {
     std::string_view part = rest.substr(0, rest.find('/'));
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
     if (part.empty() || part == ".") continue;
-    if (part == ".." && !parts.empty() && parts.back() != "..") parts.pop_back();
-    else parts.push_back(part);
+    if (part == ".." && !parts.empty() && parts.back() != "..")
+      parts.pop_back();
+    else
+      parts.push_back(part);
   }
   std::string clean;
   for (std::string_view part : parts) {
@@ -214,7 +235,8 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t most) {
   constexpr size_t kLongest = 200;
   if (a.size() > kLongest || b.size() > kLongest) return most + 1;
   if ((a.size() > b.size() ? a.size() - b.size() : b.size() - a.size()) > most) return most + 1;
-  std::array<size_t, kLongest + 1> before{}, row{}, next{};
+  size_t rows[3][kLongest + 1];
+  size_t *before = rows[0], *row = rows[1], *next = rows[2];
   for (size_t j = 0; j <= b.size(); j++) row[j] = j;
   for (size_t i = 1; i <= a.size(); i++) {
     next[0] = i;
@@ -228,8 +250,7 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t most) {
       least = std::min(least, next[j]);
     }
     if (least > most) return most + 1;
-    before = row;
-    row = next;
+    std::tie(before, row, next) = std::tuple(row, next, before);
   }
   return std::min(row[b.size()], most + 1);
 }
@@ -242,10 +263,15 @@ size_t Nearest::limit() const {
   return found_.size() >= most_ && most_ > 0 ? std::min(limit, found_.back().distance) : limit;
 }
 
-void Nearest::offer(std::string_view compared, std::string_view name) {
-  if (most_ == 0 || compared.empty()) return;
+bool Nearest::wants(std::string_view compared) const {
+  if (most_ == 0 || compared.empty()) return false;
   size_t distance = edit_distance(asked_, compared, limit());
-  if (distance > limit() || distance >= std::max(asked_.size(), compared.size())) return;
+  return distance <= limit() && distance < std::max(asked_.size(), compared.size());
+}
+
+void Nearest::offer(std::string_view compared, std::string_view name) {
+  if (!wants(compared)) return;
+  size_t distance = edit_distance(asked_, compared, limit());
   if (std::any_of(found_.begin(), found_.end(), [&](const Found& f) { return f.name == name; })) return;
   // Stable: of names as near as each other, those that came first stay.
   auto at = std::upper_bound(found_.begin(), found_.end(), distance,

@@ -10,17 +10,17 @@ namespace backstep::symbols {
 
 // A function's name taken apart. Parts of the text that it was made of, which must outlive it.
 struct SplitName {
-  std::vector<std::string_view> parts;          // "ns", "Class<int>", "f<char>"
-  std::string_view qualified;                   // "ns::Class<int>::f<char>"
-  std::optional<std::string_view> parameters;   // "(int, char) const"
+  std::vector<std::string_view> parts;         // "ns", "Class<int>", "f<char>"
+  std::string_view qualified;                  // "ns::Class<int>::f<char>"
+  std::optional<std::string_view> parameters;  // "(int, char) const"
 };
 
 // Of a demangled name or of one that somebody typed; a return type in front is left out.
 SplitName split_name(std::string_view text);
 // "f<int>" -> "f", "f[abi:cxx11]" -> "f"; operators keep their signs.
 std::string_view without_arguments(std::string_view part);
-// Whether a function is one of those that were asked for: `asked` may leave out outer scopes, template arguments and
-// parameters.
+// Whether a function is one of those that were asked for: `asked` may leave out outer scopes, template
+// arguments and parameters.
 bool matches(const SplitName& asked, const SplitName& function);
 
 // What compilers append to the name of a function that they made a variant of.
@@ -30,8 +30,8 @@ struct CloneName {
 };
 CloneName split_clone(std::string_view symbol);
 
-// The names written out in a symbol: "ns" and "f" of "_ZN2ns1fEv", "f" of "f". Enough to find candidates without
-// demangling hundreds of thousands of symbols.
+// The names written out in a symbol: "ns" and "f" of "_ZN2ns1fEv", "f" of "f". Enough to find candidates
+// without demangling hundreds of thousands of symbols.
 void identifiers(std::string_view symbol, std::vector<std::string_view>& out);
 
 // Function "ns::f" in "file.c:ns::f"; an empty file: none is given.
@@ -52,8 +52,10 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t most);
 class Nearest {
  public:
   Nearest(std::string_view asked, size_t most);
-  // Nothing further away than this is of interest.
+  // Whether a name is near enough to be worth an offer.
+  bool wants(std::string_view compared) const;
   void offer(std::string_view name) { offer(name, name); }
+  // Compared by one name, shown by another.
   void offer(std::string_view compared, std::string_view name);
   std::vector<std::string> names() const;
 

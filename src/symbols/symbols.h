@@ -27,9 +27,9 @@ struct Place {
 struct Symbol {
   uint64_t start = 0, size = 0;  // size 0: not known
   uint64_t limit = 0;            // end of its section
-  int rank = 0;                  // of several names for one address, the best: global before weak before local
-  bool code = false;             // in a section that can be executed
-  bool label = false;            // has no type
+  int rank = 0;        // of several names for one address, the best: global before weak before local
+  bool code = false;   // in a section that can be executed
+  bool label = false;  // has no type
   bool ifunc = false;
   std::string_view name;  // as it stands in the file, which must stay open
 
@@ -39,8 +39,9 @@ struct Symbol {
   }
 };
 
-// One ELF file with its symbols and debug information. A separate debug file is used when it is there: that of
-// the distribution (.build-id/…), or the one the file names (.gnu_debuglink) next to where it was mapped from.
+// One ELF file with its symbols and debug information. A separate debug file is used when it is there: that
+// of the distribution (.build-id/…), or the one the file names (.gnu_debuglink) next to where it was mapped
+// from.
 class ElfFile {
  public:
   // Throws Error if the file cannot be read or is not ELF. `mapped`: the path that the program knew it by.
