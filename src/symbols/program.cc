@@ -291,10 +291,14 @@ std::optional<Function> Program::function_at(uint64_t address) const {
   const ModuleIndex* names = index_at(address, module);
   if (!names) return {};
   uint64_t here = address - module->bias;
-  if (const Unit* unit = names->unit_at(here))
-    if (const Scope* scope = unit->function_at(here)) return from_scope(*module, *names, *unit, *scope);
-  const Symbol* symbol = names->elf()->symbol_at(here);
-  return symbol && symbol->code ? std::optional(from_symbol(*module, *names, *symbol)) : std::nullopt;
+  const Unit* unit = names->unit_at(here);
+  const Scope* scope = unit ? unit->function_at(here) : nullptr;
+  const Symbol* symbol = scope ? nullptr : names->elf()->symbol_at(here);
+  if (!scope && (!symbol || !symbol->code)) return {};
+  auto [at, added] = functions_.try_emplace(scope ? static_cast<const void*>(scope) : symbol);
+  if (added)
+    at->second = scope ? from_scope(*module, *names, *unit, *scope) : from_symbol(*module, *names, *symbol);
+  return at->second;
 }
 
 Place Program::place(uint64_t address) const {

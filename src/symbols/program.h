@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -114,7 +115,8 @@ class Program {
   const ModuleIndex* index_at(uint64_t address, const Module*& module) const;
 
   std::vector<Module> modules_;
-  mutable std::vector<std::unique_ptr<ModuleIndex>> indexes_;  // null: not asked for yet
+  mutable std::vector<std::unique_ptr<ModuleIndex>> indexes_;    // null: not asked for yet
+  mutable std::unordered_map<const void*, Function> functions_;  // that an address was in, by scope or symbol
   mutable std::unique_ptr<FrameRules> frame_rules_;
 };
 

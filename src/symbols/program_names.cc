@@ -29,17 +29,14 @@ size_t skip_operator(std::string_view text, size_t at) {
   at += strlen("operator");
   std::string_view rest = text.substr(at);
   if (rest.starts_with("()") || rest.starts_with("[]")) return at + 2;
-  size_t signs = rest.find_first_not_of("<>=+-*/%^&|~!,");
-  if (signs == std::string_view::npos) signs = rest.size();
-  // "operator<<int>" is what "operator<" with an argument looks like in DWARF; "operator<< <int>" is the
-  // other.
-  if (signs > 0) {
-    static constexpr std::array<std::string_view, 11> kLong = {"<<=", ">>=", "->*", "<=>", "<<", ">>",
-                                                               "<=",  ">=",  "->",  "==",  "!="};
-    for (std::string_view op : kLong)
-      if (rest.starts_with(op)) return at + op.size();
-    return at + (rest[0] == '<' ? 1 : signs);
-  }
+  // "operator<<int>" is "operator<" of int, as DWARF writes it: the other has a space, "operator<< <int>".
+  if (rest.starts_with("<<") && rest.size() > 2 && !strchr(" (=[", rest[2])) return at + 1;
+  static constexpr std::array<std::string_view, 24> kLong = {
+      "<<=", ">>=", "->*", "<=>", "<<", ">>", "<=", ">=", "->", "==", "!=", "++",
+      "--",  "&&",  "||",  "+=",  "-=", "*=", "/=", "%=", "^=", "&=", "|=", "\"\""};
+  for (std::string_view op : kLong)
+    if (rest.starts_with(op)) return at + op.size();
+  if (!rest.empty() && strchr("<>=+-*/%^&|~!,", rest[0])) return at + 1;
   if (!rest.starts_with(' ')) return at;
   while (at < text.size() && text[at] != '(' && text[at] != '<')
     at++;  // "operator unsigned long", "operator new[]"

@@ -271,14 +271,49 @@ void Unit::read_scopes() const {
   Reader(*this).read();
 }
 
+// Decides which rows gdb keeps: in the order of the table, one row after the other.
+class Unit::Keeper {
+ public:
+  bool keep(std::vector<LineRow>& before, const LineRow& row, bool discriminator) {
+    if (row.line != last_line_ || row.file != file_) discriminated_ = false;
+    discriminated_ |= discriminator;
+    bool other_file = row.file != file_ || row.end;
+    // What begins no statement does not push away one of another file at its address.
+    bool ignored = !row.end &&
+                   (row.line <= 0 || (other_file && row.address == address_ && !row.statement && statement_));
+    bool kept = !row.end && !ignored && (other_file || row.line != last_line_ || !discriminated_);
+    if (other_file && !ignored) drop_empty(before, row.address);
+    if (!ignored) {
+      file_ = row.end ? nullptr : row.file;
+      last_line_ = row.end ? 0 : row.line;
+    }
+    if (row.address != address_) statement_ = false;
+    address_ = row.address;
+    statement_ |= row.statement;
+    return kept;
+  }
+
+ private:
+  // Rows of the file so far that have no code before a change of file: no breakpoint belongs there.
+  void drop_empty(std::vector<LineRow>& before, uint64_t address) {
+    for (size_t i = before.size(); i > 0 && before[i - 1].address == address && !before[i - 1].end; i--)
+      if (before[i - 1].file == file_) before[i - 1].kept = false;
+  }
+
+  const char* file_ = nullptr;
+  uint64_t address_ = ~0ull;
+  int last_line_ = 0;
+  bool statement_ = false;      // begins at this address, by one of the rows so far
+  bool discriminated_ = false;  // the line was said to have parts
+};
+
 void Unit::read_rows() const {
   if (std::exchange(have_rows_, true)) return;
   Dwarf_Lines* lines = nullptr;
   size_t count = 0;
   if (dwarf_getsrclines(&die_, &lines, &count) != 0) return;
   rows_.reserve(count);
-  int last_line = 0;
-  bool discriminated = false;  // the line was said to have parts
+  Keeper keeper;
   for (size_t i = 0; i < count; i++) {
     Dwarf_Line* line = dwarf_onesrcline(lines, i);
     LineRow row;
@@ -287,21 +322,10 @@ void Unit::read_rows() const {
     dwarf_lineno(line, &row.line);
     dwarf_linebeginstatement(line, &row.statement);
     dwarf_lineendsequence(line, &row.end);
-    dwarf_lineprologueend(line, &row.prologue_end);
     dwarf_linediscriminator(line, &discriminator);
     if (!contains(code_, row.end && row.address > 0 ? row.address - 1 : row.address)) continue;
     row.file = dwarf_linesrc(line, nullptr, nullptr);
-    bool other_file = rows_.empty() || rows_.back().end || rows_.back().file != row.file;
-    if (row.line != last_line || other_file) discriminated = false;
-    discriminated |= discriminator != 0;
-    row.kept = !row.end && row.line > 0 && (other_file || row.line != last_line || !discriminated);
-    // Rows without code before a change of file: no breakpoint belongs there.
-    if (other_file || row.end)
-      for (size_t j = rows_.size(); j > 0 && rows_[j - 1].address == row.address && !rows_[j - 1].end; j--) {
-        if (rows_[j - 1].file != rows_.back().file) break;
-        rows_[j - 1].kept = false;
-      }
-    last_line = row.line;
+    row.kept = keeper.keep(rows_, row, discriminator != 0);
     rows_.push_back(row);
   }
 }
@@ -352,7 +376,13 @@ const Scope* Unit::parent(const Scope* scope) const {
   return scope->parent == RangeMap::kNone ? nullptr : &scopes_[scope->parent];
 }
 
-std::string Unit::qualified(const Scope& scope) const {
+const std::string& Unit::qualified(const Scope& scope) const {
+  auto [at, added] = qualified_.try_emplace(&scope);
+  if (added) at->second = make_qualified(scope);
+  return at->second;
+}
+
+std::string Unit::make_qualified(const Scope& scope) const {
   if (scope.linkage && strncmp(scope.linkage, "_Z", 2) == 0) {
     std::string demangled = demangle(scope.linkage);
     if (demangled != scope.linkage) return std::string(split_name(demangled).qualified);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "symbols/program_ranges.h"
@@ -18,7 +19,6 @@ struct LineRow {
   int line = 0;                // 0: code of no line
   bool statement = false;      // a good place for a breakpoint
   bool end = false;            // the first address behind a piece of code; has no line
-  bool prologue_end = false;
   bool kept =
       false;  // gdb keeps it: it is not a mere repetition of the line before, nor empty before another file
 };
@@ -63,7 +63,7 @@ class Unit {
   const Scope* parent(const Scope* scope) const;
 
   // "ns::f" and, if the parameters are known, "ns::f(int)".
-  std::string qualified(const Scope& scope) const;
+  const std::string& qualified(const Scope& scope) const;
   std::string full(const Scope& scope) const;
   // Where a scope's function is declared.
   const char* file_of(const Scope& scope) const;
@@ -71,6 +71,8 @@ class Unit {
 
  private:
   class Reader;
+  class Keeper;
+  std::string make_qualified(const Scope& scope) const;
   void read_rows() const;
   void read_scopes() const;
 
@@ -80,6 +82,7 @@ class Unit {
   mutable std::vector<LineRow> rows_;
   mutable std::vector<Scope> scopes_;
   mutable std::vector<std::string> prefixes_;  // "ns::Class::"
+  mutable std::unordered_map<const Scope*, std::string> qualified_;
   mutable RangeMap innermost_;
   mutable bool location_lists_ = false;
 };
