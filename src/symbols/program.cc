@@ -34,7 +34,7 @@ Function from_scope(const Module& module, const ModuleIndex& index, const Unit& 
   f.full = unit.full(scope);
   f.entry = scope.entry + module.bias;
   f.body = index.body(unit, scope) + module.bias;
-  for (const Range& range : scope.ranges)
+  for (const Range& range : unit.ranges(scope))
     f.ranges.emplace_back(range.start + module.bias, range.end + module.bias);
   auto first = std::find_if(f.ranges.begin(), f.ranges.end(),
                             [&](const auto& r) { return f.entry >= r.first && f.entry < r.second; });
@@ -270,8 +270,10 @@ std::vector<std::string> Program::nearest_functions(const std::string& name, siz
       std::string full = from_symbol(module, *known, symbol).name;
       nearest.offer(without_arguments(split_name(full).parts.back()), full);
     }
-    for (const auto& [scope_name, where] : known->scope_names())
-      if (nearest.wants(scope_name)) nearest.offer(scope_name, where.first->qualified(*where.second));
+    for (const auto& [unit, scope] : known->scope_names()) {
+      std::string_view own = without_arguments(scope->name);
+      if (nearest.wants(own)) nearest.offer(own, unit->qualified(*scope));
+    }
   }
   return nearest.names();
 }
@@ -345,7 +347,8 @@ std::vector<Program::InlineFrame> Program::frames_at(uint64_t address) const {
       frame.function = unit->qualified(*scope);
       frames.push_back(frame);
       if (scope->kind == Scope::kFunction) return frames;
-      frame = {"", scope->call_file ? scope->call_file : "", scope->call_line};
+      const char* file = unit->call_file(*scope);
+      frame = {"", file ? file : "", scope->call_line};
     }
   }
   const Symbol* symbol = names->elf()->symbol_at(here);

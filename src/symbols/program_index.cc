@@ -127,15 +127,24 @@ Range ModuleIndex::range_of(const Symbol& symbol) const {
 }
 
 std::vector<ModuleIndex::ScopeInUnit> ModuleIndex::scopes_named(std::string_view name) const {
-  if (!std::exchange(have_scopes_, true)) {
-    for (const Unit& unit : units())
-      for (const Scope& scope : unit.scopes())
-        if (scope.name) scope_names_.emplace(without_arguments(scope.name), std::pair(&unit, &scope));
-  }
+  read_scope_names();
   std::vector<ScopeInUnit> found;
-  auto [first, last] = scope_names_.equal_range(name);
-  for (auto at = first; at != last; ++at) found.push_back(at->second);
+  uint32_t hash = hash_of(name);
+  auto at = std::lower_bound(scope_names_.begin(), scope_names_.end(), hash,
+                             [](const auto& entry, uint32_t h) { return entry.first < h; });
+  for (; at != scope_names_.end() && at->first == hash; ++at) found.push_back(at->second);
   return found;
+}
+
+void ModuleIndex::read_scope_names() const {
+  if (std::exchange(have_scopes_, true)) return;
+  for (const Unit& unit : units())
+    for (const Scope& scope : unit.scopes())
+      if (scope.name) scope_names_.push_back({hash_of(without_arguments(scope.name)), {&unit, &scope}});
+  std::stable_sort(scope_names_.begin(), scope_names_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < scope_names_.size(); i++)
+    if (i == 0 || scope_names_[i].first != scope_names_[i - 1].first) distinct_scopes_.push_back(scope_names_[i].second);
 }
 
 const std::vector<ModuleIndex::SourceFile>& ModuleIndex::files() const {

@@ -33,8 +33,8 @@ class ModuleIndex {
   // Functions and inlined copies of that name, without template arguments. Reads all units.
   using ScopeInUnit = std::pair<const Unit*, const Scope*>;
   std::vector<ScopeInUnit> scopes_named(std::string_view name) const;
-  // Every such name that was read already.
-  const std::unordered_multimap<std::string_view, ScopeInUnit>& scope_names() const { return scope_names_; }
+  // One of each such name, of those read so far.
+  const std::vector<ScopeInUnit>& scope_names() const { return distinct_scopes_; }
 
   // The end of a function's prologue: where gdb puts the breakpoint on a function.
   uint64_t body(const Unit& unit, const Scope& function) const;
@@ -56,6 +56,7 @@ class ModuleIndex {
  private:
   void read_units() const;
   void read_symbol_names() const;
+  void read_scope_names() const;
   std::vector<Range> executable() const;
 
   const ElfFile* elf_;
@@ -64,7 +65,8 @@ class ModuleIndex {
   mutable RangeMap unit_ranges_;
   mutable std::vector<std::pair<uint32_t, uint32_t>> symbol_names_;  // hash of an identifier, symbol; sorted
   mutable std::unordered_map<const Symbol*, std::string> demangled_;
-  mutable std::unordered_multimap<std::string_view, ScopeInUnit> scope_names_;
+  mutable std::vector<std::pair<uint32_t, ScopeInUnit>> scope_names_;  // hash of the name; sorted by it
+  mutable std::vector<ScopeInUnit> distinct_scopes_;
   mutable std::vector<SourceFile> files_;
 };
 

@@ -31,8 +31,8 @@ uint64_t kept_end(const Unit& unit, const LineRow* row) {
   return row->address;
 }
 
-Range range_around(const Scope& function, uint64_t address) {
-  for (const Range& range : function.ranges)
+Range range_around(const Unit& unit, const Scope& function, uint64_t address) {
+  for (const Range& range : unit.ranges(function))
     if (range.contains(address)) return range;
   return {address, address};
 }
@@ -44,7 +44,7 @@ bool is_inlined(const Unit& unit, uint64_t address) {
 
 // The end of the function's first line; 0: the table does not tell.
 uint64_t end_of_first_line(const Unit& unit, const Scope& function) {
-  uint64_t end = range_around(function, function.entry).end;
+  uint64_t end = range_around(unit, function, function.entry).end;
   const LineRow* first = kept_at(unit, function.entry);
   if (!first) return 0;
   // Two lines at one address: the first has no code.
@@ -85,7 +85,7 @@ uint64_t ModuleIndex::body(const Unit& unit, const Scope& function) const {
   if (!row || row->address == pc) return pc;
   // In the middle of a line: at its end, if that is in the function still.
   uint64_t end = kept_end(unit, row);
-  return range_around(function, function.entry).contains(end) ? std::max(pc, end) : pc;
+  return range_around(unit, function, function.entry).contains(end) ? std::max(pc, end) : pc;
 }
 
 }  // namespace backstep::symbols

@@ -35,17 +35,8 @@ const char* linkage_of(Dwarf_Die* die) {
   return name ? name : text_of(die, DW_AT_MIPS_linkage_name);
 }
 
-std::vector<Range> ranges_of(Dwarf_Die* die) {
-  std::vector<Range> ranges;
-  Dwarf_Addr base = 0, start = 0, end = 0;
-  for (ptrdiff_t at = 0;
-       ranges.size() < kMostRanges && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;)
-    if (start < end) ranges.push_back({start, end});
-  return ranges;
-}
-
 // DW_AT_entry_pc is an address or, in DWARF 5, a distance from the first one.
-uint64_t entry_of(Dwarf_Die* die, const std::vector<Range>& ranges) {
+uint64_t entry_of(Dwarf_Die* die, std::span<const Range> ranges) {
   Dwarf_Attribute attribute;
   uint64_t entry = ranges.front().start;
   if (!dwarf_attr(die, DW_AT_entry_pc, &attribute)) return entry;
@@ -88,13 +79,6 @@ class Unit::Reader {
   void read() {
     Level top;
     if (dwarf_child(&unit_.die_, &top.die) == 0) walk(top);
-    std::vector<RangeMap::Entry> entries;
-    for (uint32_t i = 0; i < unit_.scopes_.size(); i++) {
-      const Scope& scope = unit_.scopes_[i];
-      if (scope.kind == Scope::kBlock && !has_locals_[i]) continue;  // gdb makes no block of it
-      for (const Range& range : scope.ranges) entries.push_back({range, depths_[i], i});
-    }
-    unit_.innermost_ = RangeMap(std::move(entries));
   }
 
  private:
@@ -156,11 +140,11 @@ class Unit::Reader {
 
   void note_local(int tag, Level& here) {
     if (tag == DW_TAG_variable || tag == DW_TAG_formal_parameter) {
-      has_locals_[here.scope] = true;
+      unit_.scopes_[here.scope].is_block = true;
       if (gnu_ && !unit_.location_lists_) unit_.location_lists_ = is_location_list(&here.die);
     } else if (tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
                tag == DW_TAG_enumeration_type || tag == DW_TAG_typedef || tag == DW_TAG_label) {
-      has_locals_[here.scope] = true;
+      unit_.scopes_[here.scope].is_block = true;
     }
   }
 
@@ -169,29 +153,37 @@ class Unit::Reader {
     // Neither a declaration nor the common part of inlined copies has code, but functions that are local to
     // it may.
     below.scope = RangeMap::kNone;
-    if (here.prefix != 0) abstract_[dwarf_dieoffset(&here.die)] = here.prefix;
+    if (here.prefix != 0 && !dwarf_hasattr(&here.die, DW_AT_linkage_name))
+      abstract_[dwarf_dieoffset(&here.die)] = here.prefix;
     return !dwarf_hasattr(&here.die, DW_AT_declaration) && dwarf_haschildren(&here.die);
   }
 
   bool scope(Scope::Kind kind, Level& here, Level& below) {
     Scope scope;
-    scope.ranges = ranges_of(&here.die);
-    // What the linker left out has the address 0 or another that is not in this unit.
-    std::erase_if(scope.ranges, [&](const Range& r) { return !contains(unit_.code_, r.start); });
-    if (scope.ranges.empty()) return false;
+    scope.first_range = static_cast<uint32_t>(unit_.ranges_.size());
+    read_ranges(&here.die);
+    scope.range_count = static_cast<uint32_t>(unit_.ranges_.size()) - scope.first_range;
+    if (scope.range_count == 0) return false;
     scope.kind = kind;
+    scope.is_block = kind != Scope::kBlock;
     scope.parent = here.scope;
     scope.die = dwarf_dieoffset(&here.die);
-    scope.entry = entry_of(&here.die, scope.ranges);
+    scope.entry = entry_of(&here.die, unit_.ranges(scope));
     if (kind != Scope::kBlock) name(scope, here);
     if (kind == Scope::kInlined) call(scope, &here.die);
-    uint32_t depth = here.scope == RangeMap::kNone ? 0 : depths_[here.scope] + 1;
+    scope.depth = here.scope == RangeMap::kNone ? 0 : unit_.scopes_[here.scope].depth + 1;
     below.scope = static_cast<uint32_t>(unit_.scopes_.size());
     below.prefix = 0;
-    depths_.push_back(depth);
-    has_locals_.push_back(kind != Scope::kBlock);
-    unit_.scopes_.push_back(std::move(scope));
+    unit_.scopes_.push_back(scope);
     return true;
+  }
+
+  // What the linker left out has the address 0 or another that is not in this unit.
+  void read_ranges(Dwarf_Die* die) {
+    Dwarf_Addr base = 0, start = 0, end = 0;
+    size_t count = 0;
+    for (ptrdiff_t at = 0; count++ < kMostRanges && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;)
+      if (start < end && contains(unit_.code_, start)) unit_.ranges_.push_back({start, end});
   }
 
   // Many copies of one function share its names.
@@ -225,12 +217,8 @@ class Unit::Reader {
     Dwarf_Word value = 0;
     if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attribute), &value) == 0 && value < INT32_MAX)
       scope.call_line = static_cast<int>(value);
-    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &value) != 0) return;
-    if (!have_files_) {
-      have_files_ = true;
-      if (dwarf_getsrcfiles(&unit_.die_, &files_, &file_count_) != 0) file_count_ = 0;
-    }
-    if (value < file_count_) scope.call_file = dwarf_filesrc(files_, value, nullptr, nullptr);
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &value) == 0 && value < UINT32_MAX)
+      scope.call_file = static_cast<uint32_t>(value);
   }
 
   uint32_t extend(uint32_t prefix, Dwarf_Die* die, int tag) {
@@ -242,11 +230,7 @@ class Unit::Reader {
   }
 
   const Unit& unit_;
-  bool gnu_ = false, have_files_ = false;
-  Dwarf_Files* files_ = nullptr;
-  size_t file_count_ = 0;
-  std::vector<uint32_t> depths_;                      // of each scope
-  std::vector<bool> has_locals_;                      // likewise
+  bool gnu_ = false;
   std::unordered_map<Dwarf_Off, uint32_t> abstract_;  // prefixes of functions without code
   std::unordered_map<Dwarf_Off, Names> names_;
 };
@@ -356,6 +340,13 @@ const std::vector<Scope>& Unit::scopes() const {
 
 const Scope* Unit::block_at(uint64_t address) const {
   read_scopes();
+  if (!std::exchange(have_innermost_, true)) {
+    std::vector<RangeMap::Entry> entries;
+    for (uint32_t i = 0; i < scopes_.size(); i++)
+      for (const Range& range : ranges(scopes_[i]))
+        if (scopes_[i].is_block) entries.push_back({range, scopes_[i].depth, i});
+    innermost_ = RangeMap(std::move(entries));
+  }
   uint32_t found = innermost_.find(address);
   return found == RangeMap::kNone ? nullptr : &scopes_[found];
 }
@@ -374,6 +365,13 @@ const Scope* Unit::function_at(uint64_t address) const {
 
 const Scope* Unit::parent(const Scope* scope) const {
   return scope->parent == RangeMap::kNone ? nullptr : &scopes_[scope->parent];
+}
+
+const char* Unit::call_file(const Scope& scope) const {
+  Dwarf_Files* files = nullptr;
+  size_t count = 0;
+  if (dwarf_getsrcfiles(&die_, &files, &count) != 0 || scope.call_file >= count) return nullptr;
+  return dwarf_filesrc(files, scope.call_file, nullptr, nullptr);
 }
 
 const std::string& Unit::qualified(const Scope& scope) const {

@@ -4,6 +4,7 @@
 #include <elfutils/libdw.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,12 +31,14 @@ struct Scope {
   uint32_t parent = RangeMap::kNone;
   Dwarf_Off die = 0;
   uint64_t entry = 0;
-  std::vector<Range> ranges;      // as DWARF has them: the one with the entry first
+  uint32_t first_range = 0, range_count = 0;  // in the unit's list, see Unit::ranges
   const char* name = nullptr;     // may be null
   const char* linkage = nullptr;  // mangled; null: none
+  uint32_t depth = 0;
+  bool is_block = true;  // gdb makes a block of it: it is a function or has local names
   uint32_t prefix = 0;            // index into the unit's prefixes; for those without a mangled name
   int call_line = 0;              // kInlined: where the call was
-  const char* call_file = nullptr;
+  uint32_t call_file = 0;  // number in the unit's table of files
 };
 
 class Unit {
@@ -62,6 +65,12 @@ class Unit {
   const Scope* function_at(uint64_t address) const;
   const Scope* parent(const Scope* scope) const;
 
+  // Code of a scope in the order of DWARF: usually the one with the entry comes first. Never empty.
+  std::span<const Range> ranges(const Scope& scope) const {
+    return {ranges_.data() + scope.first_range, scope.range_count};
+  }
+  const char* call_file(const Scope& scope) const;  // null: not known
+
   // "ns::f" and, if the parameters are known, "ns::f(int)".
   const std::string& qualified(const Scope& scope) const;
   std::string full(const Scope& scope) const;
@@ -78,12 +87,13 @@ class Unit {
 
   mutable Dwarf_Die die_;
   std::vector<Range> code_;  // sorted
-  mutable bool have_rows_ = false, have_scopes_ = false;
+  mutable bool have_rows_ = false, have_scopes_ = false, have_innermost_ = false;
   mutable std::vector<LineRow> rows_;
   mutable std::vector<Scope> scopes_;
+  mutable std::vector<Range> ranges_;
   mutable std::vector<std::string> prefixes_;  // "ns::Class::"
   mutable std::unordered_map<const Scope*, std::string> qualified_;
-  mutable RangeMap innermost_;
+  mutable RangeMap innermost_;             // of the scopes that gdb makes blocks of
   mutable bool location_lists_ = false;
 };
 
