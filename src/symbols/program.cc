@@ -30,6 +30,7 @@ Function from_symbol(const Module& module, const ModuleIndex& index, const Symbo
 
 Function from_scope(const Module& module, const ModuleIndex& index, const Unit& unit, const Scope& scope) {
   Function f;
+  f.inlined = scope.kind == Scope::kInlined;
   f.name = unit.qualified(scope);
   f.full = unit.full(scope);
   f.entry = scope.entry + module.bias;
@@ -39,10 +40,15 @@ Function from_scope(const Module& module, const ModuleIndex& index, const Unit& 
   auto first = std::find_if(f.ranges.begin(), f.ranges.end(),
                             [&](const auto& r) { return f.entry >= r.first && f.entry < r.second; });
   if (first != f.ranges.end()) std::rotate(f.ranges.begin(), first, first + 1);
+  // gcc leaves out the mangled name of what is local to a function.
+  const Symbol* symbol = scope.linkage || f.inlined ? nullptr : index.elf()->symbol_at(scope.entry);
+  if (symbol && symbol->start == scope.entry && symbol->name.starts_with("_Z")) {
+    f.full = index.demangled(*symbol);
+    f.name = split_name(f.full).qualified;
+  }
   if (const char* file = unit.file_of(scope)) f.file = file;
   f.line = unit.line_of(scope);
   f.module = &module;
-  f.inlined = scope.kind == Scope::kInlined;
   return f;
 }
 
@@ -297,9 +303,16 @@ std::optional<Function> Program::function_at(uint64_t address) const {
   const Scope* scope = unit ? unit->function_at(here) : nullptr;
   const Symbol* symbol = scope ? nullptr : names->elf()->symbol_at(here);
   if (!scope && (!symbol || !symbol->code)) return {};
-  auto [at, added] = functions_.try_emplace(scope ? static_cast<const void*>(scope) : symbol);
-  if (added)
-    at->second = scope ? from_scope(*module, *names, *unit, *scope) : from_symbol(*module, *names, *symbol);
+  if (scope) return function_of(*module, *names, *unit, *scope);
+  auto [at, added] = functions_.try_emplace(symbol);
+  if (added) at->second = from_symbol(*module, *names, *symbol);
+  return at->second;
+}
+
+const Function& Program::function_of(const Module& module, const ModuleIndex& names, const Unit& unit,
+                                     const Scope& scope) const {
+  auto [at, added] = functions_.try_emplace(&scope);
+  if (added) at->second = from_scope(module, names, unit, scope);
   return at->second;
 }
 
@@ -344,9 +357,10 @@ std::vector<Program::InlineFrame> Program::frames_at(uint64_t address) const {
     }
     for (const Scope* scope = unit->scope_at(here); scope; scope = unit->parent(scope)) {
       if (scope->kind == Scope::kBlock) continue;
-      frame.function = unit->qualified(*scope);
+      bool outermost = scope->kind == Scope::kFunction;
+      frame.function = outermost ? function_of(*module, *names, *unit, *scope).name : unit->qualified(*scope);
       frames.push_back(frame);
-      if (scope->kind == Scope::kFunction) return frames;
+      if (outermost) return frames;
       const char* file = unit->call_file(*scope);
       frame = {"", file ? file : "", scope->call_line};
     }

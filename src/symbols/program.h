@@ -22,6 +22,8 @@ namespace backstep::symbols {
 
 class FrameRules;   // unwind_rules.h
 class ModuleIndex;  // program_index.h
+class Unit;         // program_unit.h
+struct Scope;
 
 // One ELF file as it was mapped.
 struct Module {
@@ -113,6 +115,7 @@ class Program {
 
  private:
   const ModuleIndex* index_at(uint64_t address, const Module*& module) const;
+  const Function& function_of(const Module&, const ModuleIndex&, const Unit&, const Scope&) const;
 
   std::vector<Module> modules_;
   mutable std::vector<std::unique_ptr<ModuleIndex>> indexes_;    // null: not asked for yet

@@ -144,7 +144,8 @@ void ModuleIndex::read_scope_names() const {
   std::stable_sort(scope_names_.begin(), scope_names_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < scope_names_.size(); i++)
-    if (i == 0 || scope_names_[i].first != scope_names_[i - 1].first) distinct_scopes_.push_back(scope_names_[i].second);
+    if (i == 0 || scope_names_[i].first != scope_names_[i - 1].first)
+      distinct_scopes_.push_back(scope_names_[i].second);
 }
 
 const std::vector<ModuleIndex::SourceFile>& ModuleIndex::files() const {

@@ -84,6 +84,21 @@ bool same_parameters(std::string_view asked, std::string_view parameters) {
   return same_without_spaces(asked, parameters.substr(0, skip_brackets(parameters, 0)));
 }
 
+// Behind " const" and the like.
+size_t skip_qualifiers(std::string_view text, size_t at) {
+  for (;;) {
+    std::string_view rest = text.substr(at);
+    if (rest.starts_with(" const"))
+      at += strlen(" const");
+    else if (rest.starts_with(" volatile"))
+      at += strlen(" volatile");
+    else if (rest.starts_with(" &"))
+      at += rest.starts_with(" &&") ? 3 : 2;
+    else
+      return at;
+  }
+}
+
 // Rust's symbols end in "::h" and sixteen digits.
 bool is_rust_hash(std::string_view part) {
   return part.size() == 17 && part[0] == 'h' &&
@@ -109,7 +124,10 @@ SplitName split_name(std::string_view text) {
     } else if (text.substr(at).starts_with(kAnonymous)) {
       at += kAnonymous.size();
     } else if (text[at] == '(' && !text.substr(part, at - part).ends_with("decltype")) {
-      break;
+      // What is local to a function: "f(int) const::Local::g".
+      size_t behind = skip_qualifiers(text, skip_brackets(text, at));
+      if (!text.substr(behind).starts_with("::")) break;
+      at = behind;
     } else if (strchr("(<[{", text[at])) {
       at = skip_brackets(text, at);
     } else if (text[at] == ' ' && at + 1 < text.size() && text[at + 1] != '<') {
@@ -132,7 +150,7 @@ SplitName split_name(std::string_view text) {
 
 std::string_view without_arguments(std::string_view part) {
   size_t from = word_at(part, 0, "operator") ? skip_operator(part, 0) : 0;
-  size_t end = part.find_first_of("<[", from);
+  size_t end = part.find_first_of("<[(", from);
   if (end == std::string_view::npos || end == 0) return part;
   part = part.substr(0, end);
   while (part.ends_with(' ')) part.remove_suffix(1);

@@ -368,10 +368,7 @@ const Scope* Unit::parent(const Scope* scope) const {
 }
 
 const char* Unit::call_file(const Scope& scope) const {
-  Dwarf_Files* files = nullptr;
-  size_t count = 0;
-  if (dwarf_getsrcfiles(&die_, &files, &count) != 0 || scope.call_file >= count) return nullptr;
-  return dwarf_filesrc(files, scope.call_file, nullptr, nullptr);
+  return file_of(&die_, scope.call_file);
 }
 
 const std::string& Unit::qualified(const Scope& scope) const {
@@ -393,9 +390,25 @@ std::string Unit::full(const Scope& scope) const {
   return demangled.empty() || demangled == scope.linkage ? qualified(scope) : demangled;
 }
 
+// Not by dwarf_decl_file(), which takes the number 0 for none: in DWARF 5 that is the unit's own file.
 const char* Unit::file_of(const Scope& scope) const {
-  Dwarf_Die die;
-  return dwarf_offdie(dwarf_cu_getdwarf(die_.cu), scope.die, &die) ? dwarf_decl_file(&die) : nullptr;
+  Dwarf_Die die, unit;
+  Dwarf_Attribute attribute;
+  Dwarf_Word number = 0;
+  Dwarf_Half version = 0;
+  if (!dwarf_offdie(dwarf_cu_getdwarf(die_.cu), scope.die, &die) ||
+      dwarf_formudata(dwarf_attr_integrate(&die, DW_AT_decl_file, &attribute), &number) != 0 ||
+      !dwarf_cu_die(attribute.cu, &unit, &version, nullptr, nullptr, nullptr, nullptr, nullptr) ||
+      (number == 0 && version < 5))
+    return nullptr;
+  return file_of(&unit, number);
+}
+
+const char* Unit::file_of(Dwarf_Die* unit, uint64_t number) {
+  Dwarf_Files* files = nullptr;
+  size_t count = 0;
+  if (dwarf_getsrcfiles(unit, &files, &count) != 0 || number >= count) return nullptr;
+  return dwarf_filesrc(files, number, nullptr, nullptr);
 }
 
 int Unit::line_of(const Scope& scope) const {

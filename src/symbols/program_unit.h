@@ -32,12 +32,12 @@ struct Scope {
   Dwarf_Off die = 0;
   uint64_t entry = 0;
   uint32_t first_range = 0, range_count = 0;  // in the unit's list, see Unit::ranges
-  const char* name = nullptr;     // may be null
-  const char* linkage = nullptr;  // mangled; null: none
+  const char* name = nullptr;                 // may be null
+  const char* linkage = nullptr;              // mangled; null: none
   uint32_t depth = 0;
-  bool is_block = true;  // gdb makes a block of it: it is a function or has local names
-  uint32_t prefix = 0;            // index into the unit's prefixes; for those without a mangled name
-  int call_line = 0;              // kInlined: where the call was
+  bool is_block = true;    // gdb makes a block of it: it is a function or has local names
+  uint32_t prefix = 0;     // index into the unit's prefixes; for those without a mangled name
+  int call_line = 0;       // kInlined: where the call was
   uint32_t call_file = 0;  // number in the unit's table of files
 };
 
@@ -81,6 +81,7 @@ class Unit {
  private:
   class Reader;
   class Keeper;
+  static const char* file_of(Dwarf_Die* unit, uint64_t number);
   std::string make_qualified(const Scope& scope) const;
   void read_rows() const;
   void read_scopes() const;
@@ -93,7 +94,7 @@ class Unit {
   mutable std::vector<Range> ranges_;
   mutable std::vector<std::string> prefixes_;  // "ns::Class::"
   mutable std::unordered_map<const Scope*, std::string> qualified_;
-  mutable RangeMap innermost_;             // of the scopes that gdb makes blocks of
+  mutable RangeMap innermost_;  // of the scopes that gdb makes blocks of
   mutable bool location_lists_ = false;
 };
 
