@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,12 +29,6 @@
 namespace backstep::symbols {
 namespace {
 
-struct Symbol {
-  uint64_t start = 0, size = 0;
-  int rank = 0;  // of several names for one address, the best: global before weak before local
-  std::string name;
-};
-
 // An open ELF file and, if it has any, its DWARF.
 struct Open {
   Fd fd;
@@ -42,15 +38,21 @@ struct Open {
   Open() = default;
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
-  ~Open() {
+  ~Open() { close(); }
+
+  void close() {
     if (dwarf) dwarf_end(dwarf);
     if (elf) elf_end(elf);
+    dwarf = nullptr;
+    elf = nullptr;
+    fd.reset();
   }
 
   // False: not there or not an ELF file.
   bool open(const std::string& path) {
     elf_version(EV_CURRENT);
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // A path from a stranger's file may lead to a pipe that nobody writes to.
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd) return false;
     elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
     if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
@@ -71,6 +73,13 @@ int rank_of(unsigned char binding) {
   return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
 }
 
+GElf_Shdr section_of(Elf* elf, size_t index) {
+  GElf_Shdr header = {};
+  Elf_Scn* section = index < SHN_LORESERVE ? elf_getscn(elf, index) : nullptr;
+  if (!section || !gelf_getshdr(section, &header)) header = {};
+  return header;
+}
+
 // Functions of the symbol table of the given type, if the file has one; appended.
 bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
   bool found = false;
@@ -87,8 +96,11 @@ bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
       const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
       if (!name || !*name) continue;
       // Labels of hand-written assembler have no type; they count if nothing better covers the address.
-      int rank = rank_of(GELF_ST_BIND(symbol.st_info)) + (kind == STT_NOTYPE ? 3 : 0);
-      out.push_back({symbol.st_value, symbol.st_size, rank, name});
+      bool label = kind == STT_NOTYPE;
+      int rank = rank_of(GELF_ST_BIND(symbol.st_info)) + (label ? 3 : 0);
+      GElf_Shdr home = section_of(elf, symbol.st_shndx);
+      out.push_back({symbol.st_value, symbol.st_size, home.sh_addr + home.sh_size, rank,
+                     (home.sh_flags & SHF_EXECINSTR) != 0, label, kind == STT_GNU_IFUNC, name});
       found = true;
     }
   }
@@ -139,6 +151,7 @@ void add_line(Dwarf* dwarf, uint64_t address, Place& place) {
 struct ElfFile::Files {
   Open main, debug;  // debug: the separate file, may be closed
   std::vector<Symbol> symbols;
+  bool all_symbols = false;
 
   const Symbol* find(uint64_t address) const {
     auto after = std::upper_bound(symbols.begin(), symbols.end(), address,
@@ -148,26 +161,42 @@ struct ElfFile::Files {
     const Symbol* label = nullptr;
     for (int steps = 0; after != symbols.begin() && steps < 64; steps++) {
       const Symbol& s = *--after;
-      if (s.size > 0 && address < s.start + s.size) return &s;
-      if (s.size == 0 && !label) label = &s;
+      if (!s.covers(address)) continue;
+      if (s.size > 0) return &s;
+      if (!label) label = &s;
     }
     return label;
   }
+
+  // The file that .gnu_debuglink names, if it has the same build id, where gdb looks for it, too.
+  void open_debug_link(const std::string& mapped, const std::string& id) {
+    GElf_Word checksum = 0;
+    const char* link = dwelf_elf_gnu_debuglink(main.elf, &checksum);
+    if (!link || !*link || strchr(link, '/') || strcmp(link, "..") == 0) return;
+    std::string folder = mapped.substr(0, mapped.rfind('/') + 1);
+    for (const std::string& where :
+         {folder + link, folder + ".debug/" + link, "/usr/lib/debug" + folder + link}) {
+      if (debug.open(where) && read_build_id(debug.elf) == id) return;
+      debug.close();
+    }
+  }
 };
 
-ElfFile::ElfFile(const std::string& path) : files_(std::make_unique<Files>()) {
+ElfFile::ElfFile(const std::string& path, const std::string& mapped) : files_(std::make_unique<Files>()) {
   if (!files_->main.open(path)) {
     if (!files_->main.fd) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
     throw Error(path + " is not an ELF file");
   }
   std::string id = build_id();
   if (id.size() > 2)
-    files_->debug.open(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)));
+    if (!files_->debug.open(
+            fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2))))
+      files_->open_debug_link(mapped.empty() ? path : mapped, id);
 
   auto& symbols = files_->symbols;
-  if (!files_->debug.elf || !read_symbols(files_->debug.elf, SHT_SYMTAB, symbols))
-    if (!read_symbols(files_->main.elf, SHT_SYMTAB, symbols))
-      read_symbols(files_->main.elf, SHT_DYNSYM, symbols);
+  files_->all_symbols = (files_->debug.elf && read_symbols(files_->debug.elf, SHT_SYMTAB, symbols)) ||
+                        read_symbols(files_->main.elf, SHT_SYMTAB, symbols);
+  if (!files_->all_symbols) read_symbols(files_->main.elf, SHT_DYNSYM, symbols);
   // Within one address the best name comes last, because `find` goes backwards.
   std::sort(symbols.begin(), symbols.end(), [](const Symbol& a, const Symbol& b) {
     return std::tie(a.start, b.rank, b.name) < std::tie(b.start, a.rank, a.name);
@@ -184,6 +213,34 @@ Elf* ElfFile::elf() const {
 
 Dwarf* ElfFile::dwarf() const {
   return files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf;
+}
+
+const std::vector<Symbol>& ElfFile::symbols() const {
+  return files_->symbols;
+}
+
+bool ElfFile::all_symbols() const {
+  return files_->all_symbols;
+}
+
+const Symbol* ElfFile::symbol_at(uint64_t address) const {
+  return files_->find(address);
+}
+
+std::string_view ElfFile::bytes(uint64_t address, size_t size) const {
+  size_t count = 0, file_size = 0;
+  const char* file = elf_rawfile(files_->main.elf, &file_size);
+  if (!file || elf_getphdrnum(files_->main.elf, &count) != 0) return {};
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr segment;
+    if (!gelf_getphdr(files_->main.elf, static_cast<int>(i), &segment) || segment.p_type != PT_LOAD) continue;
+    if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
+    uint64_t into = address - segment.p_vaddr;
+    if (segment.p_offset >= file_size || into >= file_size - segment.p_offset) return {};
+    uint64_t there = std::min(segment.p_filesz - into, file_size - segment.p_offset - into);
+    return {file + segment.p_offset + into, std::min<uint64_t>(size, there)};
+  }
+  return {};
 }
 
 std::string ElfFile::build_id() const {
@@ -230,7 +287,7 @@ std::optional<std::vector<uint8_t>> ElfFile::data(const std::string& name, size_
 Place ElfFile::at(uint64_t address) const {
   Place place;
   if (const Symbol* symbol = files_->find(address)) {
-    place.function = demangle(symbol->name);
+    place.function = demangle(std::string(symbol->name));
     place.offset = address - symbol->start;
   }
   add_line(dwarf(), address, place);
