@@ -317,30 +317,9 @@ const Function& Program::function_of(const Module& module, const ModuleIndex& na
 }
 
 Place Program::place(uint64_t address) const {
-  Place place;
   const Module* module = nullptr;
   const ModuleIndex* names = index_at(address, module);
-  if (!names) return place;
-  uint64_t here = address - module->bias;
-  if (const Symbol* symbol = names->elf()->symbol_at(here)) {
-    place.function = names->demangled(*symbol);
-    place.offset = here - symbol->start;
-  }
-  const Unit* unit = names->unit_at(here);
-  if (!unit) return place;
-  if (const LineRow* row = unit->row_at(here)) {
-    if (row->file) place.file = row->file;
-    place.line = row->line;
-  }
-  for (const Scope* scope = unit->scope_at(here); scope; scope = unit->parent(scope)) {
-    if (!scope->name) continue;
-    if (scope->kind == Scope::kInlined && place.inlined.empty()) place.inlined = scope->name;
-    if (scope->kind == Scope::kFunction && place.function.empty()) {
-      place.function = scope->name;
-      place.offset = here - scope->entry;
-    }
-  }
-  return place;
+  return names ? names->place(address - module->bias) : Place();
 }
 
 std::vector<Program::InlineFrame> Program::frames_at(uint64_t address) const {

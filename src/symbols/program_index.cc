@@ -148,6 +148,29 @@ void ModuleIndex::read_scope_names() const {
       distinct_scopes_.push_back(scope_names_[i].second);
 }
 
+Place ModuleIndex::place(uint64_t address) const {
+  Place place;
+  if (const Symbol* symbol = elf_->symbol_at(address)) {
+    place.function = demangled(*symbol);
+    place.offset = address - symbol->start;
+  }
+  const Unit* unit = unit_at(address);
+  if (!unit) return place;
+  if (const LineRow* row = unit->row_at(address)) {
+    if (row->file) place.file = row->file;
+    place.line = row->line;
+  }
+  for (const Scope* scope = unit->scope_at(address); scope; scope = unit->parent(scope)) {
+    if (!scope->name) continue;
+    if (scope->kind == Scope::kInlined && place.inlined.empty()) place.inlined = scope->name;
+    if (scope->kind == Scope::kFunction && place.function.empty()) {
+      place.function = scope->name;
+      place.offset = address - scope->entry;
+    }
+  }
+  return place;
+}
+
 const std::vector<ModuleIndex::SourceFile>& ModuleIndex::files() const {
   if (std::exchange(have_files_, true)) return files_;
   std::unordered_map<std::string, uint32_t> known;

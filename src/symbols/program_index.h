@@ -36,6 +36,8 @@ class ModuleIndex {
   // One of each such name, of those read so far.
   const std::vector<ScopeInUnit>& scope_names() const { return distinct_scopes_; }
 
+  Place place(uint64_t address) const;
+
   // The end of a function's prologue: where gdb puts the breakpoint on a function.
   uint64_t body(const Unit& unit, const Scope& function) const;
 

@@ -1,14 +1,13 @@
 // From an address to a name and a line, with elfutils. Two sources: the symbol tables (.symtab, else .dynsym)
 // say which function an address lies in, and survive in nearly every file; DWARF says the line and what was
 // inlined, if the file was built with -g or the distribution's debug package is installed. We ask both and
-// join the answers.
+// join the answers (program_index.cc).
 //
 // Symbols are read once into a sorted list: looking up a thousand addresses of a big library must not walk
 // its symbol table a thousand times.
 #include "symbols/symbols.h"
 
 #include <cxxabi.h>
-#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -25,6 +24,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "symbols/program_index.h"
 
 namespace backstep::symbols {
 namespace {
@@ -107,51 +107,13 @@ bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
   return found;
 }
 
-const char* name_of(Dwarf_Die* die) {
-  Dwarf_Attribute attribute;
-  return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
-}
-
-// The compilation unit of an address. The quick table (.debug_aranges) is optional in DWARF; clang omits it.
-bool find_unit(Dwarf* dwarf, uint64_t address, Dwarf_Die* unit) {
-  if (dwarf_addrdie(dwarf, address, unit)) return true;
-  Dwarf_Off offset = 0, next = 0;
-  size_t header_size = 0;
-  for (; dwarf_nextcu(dwarf, offset, &next, &header_size, nullptr, nullptr, nullptr) == 0; offset = next)
-    if (dwarf_offdie(dwarf, offset + header_size, unit) && dwarf_haspc(unit, address) == 1) return true;
-  return false;
-}
-
-void add_line(Dwarf* dwarf, uint64_t address, Place& place) {
-  Dwarf_Die unit;
-  if (!dwarf || !find_unit(dwarf, address, &unit)) return;
-  if (Dwarf_Line* line = dwarf_getsrc_die(&unit, address)) {
-    if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) place.file = file;
-    dwarf_lineno(line, &place.line);
-  }
-  Dwarf_Die* scopes = nullptr;
-  int n = dwarf_getscopes(&unit, address, &scopes);
-  for (int i = 0; i < n; i++) {
-    int tag = dwarf_tag(&scopes[i]);
-    if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
-    const char* name = name_of(&scopes[i]);
-    if (tag == DW_TAG_inlined_subroutine && place.inlined.empty() && name) place.inlined = name;
-    if (tag == DW_TAG_subprogram && place.function.empty() && name) {
-      Dwarf_Addr low = address;
-      dwarf_lowpc(&scopes[i], &low);
-      place.function = name;
-      place.offset = address - low;
-    }
-  }
-  free(scopes);
-}
-
 }  // namespace
 
 struct ElfFile::Files {
   Open main, debug;  // debug: the separate file, may be closed
   std::vector<Symbol> symbols;
   bool all_symbols = false;
+  std::unique_ptr<ModuleIndex> index;  // made for the first address asked for
 
   const Symbol* find(uint64_t address) const {
     auto after = std::upper_bound(symbols.begin(), symbols.end(), address,
@@ -204,8 +166,14 @@ ElfFile::ElfFile(const std::string& path, const std::string& mapped) : files_(st
 }
 
 ElfFile::~ElfFile() = default;
-ElfFile::ElfFile(ElfFile&&) noexcept = default;
-ElfFile& ElfFile::operator=(ElfFile&&) noexcept = default;
+ElfFile::ElfFile(ElfFile&& other) noexcept : files_(std::move(other.files_)) {
+  if (files_) files_->index.reset();  // it knows where this object was
+}
+ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
+  files_ = std::move(other.files_);
+  if (files_) files_->index.reset();
+  return *this;
+}
 
 Elf* ElfFile::elf() const {
   return files_->main.elf;
@@ -285,13 +253,8 @@ std::optional<std::vector<uint8_t>> ElfFile::data(const std::string& name, size_
 }
 
 Place ElfFile::at(uint64_t address) const {
-  Place place;
-  if (const Symbol* symbol = files_->find(address)) {
-    place.function = demangle(std::string(symbol->name));
-    place.offset = address - symbol->start;
-  }
-  add_line(dwarf(), address, place);
-  return place;
+  if (!files_->index) files_->index = std::make_unique<ModuleIndex>(this);
+  return files_->index->place(address);
 }
 
 Place ElfFile::at_offset(uint64_t file_offset) const {
