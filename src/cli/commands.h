@@ -17,6 +17,9 @@ int ps_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
 int checkpoints_command(const Args& args);
+int count_command(const Args& args);
+int log_command(const Args& args);
+int events_command(const Args& args);
 
 struct Command {
   const char* name;

@@ -55,6 +55,7 @@ void Replayer::install(Taps taps) {
   watch_.set(taps.list);
   taps_.set(std::move(taps));
   met_.reset();
+  after_.clear();
   next_period_ = ~0ull;
   if (uint64_t period = taps_.period()) next_period_ = (context().tick + period - 1) / period * period;
 }
@@ -112,6 +113,32 @@ bool Replayer::meet_period() {
   next_period_ = (context().tick / taps_.period() + 1) * taps_.period();
   bs_taps.thread = process_.current().name;
   return taps_.meet_period(surroundings(), position().event);
+}
+
+// Is this where `p` says? Its pc or its event may be left open.
+static bool is_at(const Position& now, const Position& p) {
+  return now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event));
+}
+
+bool Replayer::meet_moments(const Position& now) {
+  bool stop = false;
+  auto meet = [&](const TapSet::Due& due) {
+    bs_taps.thread = process_.current().name;
+    stop |= taps_.meet_one(due.tap, surroundings(), now.event, now.tick, now.pc);
+  };
+  std::erase_if(after_, [&](const TapSet::Due& due) {
+    if (now.event <= due.event) return false;
+    meet(due);
+    return true;
+  });
+  for (const TapSet::Due* due; (due = taps_.due()) != nullptr; taps_.pass_due()) {
+    if (is_at(now, due->at)) {
+      due->after ? after_.push_back(*due) : meet(*due);
+    } else if (now.tick < due->at.tick || (now.tick == due->at.tick && now < due->at)) {
+      break;
+    }
+  }
+  return stop;
 }
 
 // The replayer's own work on guest memory: watched pages are open, and compared afterwards.
@@ -203,7 +230,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   }
 
   Tick limit = std::min(until.tick, next_period_);
-  Address ours[2] = {};
+  Address ours[3] = {};
   auto aim = [&](Tick tick, Address pc, Address& own) {
     if (tick > ctx.tick) {
       limit = std::min(limit, tick);
@@ -214,6 +241,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   };
   if (goal_) aim(goal_->tick, goal_->pc, ours[0]);
   if (until.point) aim(until.point->tick, until.point->pc, ours[1]);
+  if (const TapSet::Due* due = taps_.due()) aim(due->at.tick, due->at.pc, ours[2]);
 
   std::optional<engine::Stop> stop;
   if (stepping || engine::find_break(ctx.rip)) note_conditions();
@@ -321,16 +349,16 @@ Halt Replayer::run_until(const Until& until) {
     // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
     // doing, which has not been executed.
     const bool over = until.before && until.point && now >= *until.point;
-    if (!first && !over && (meet_period() | meet_taps())) return halt(Halt::Break);
+    const bool stop = (!over || !after_.empty()) && meet_moments(now);
+    if (!first && ((!over && (meet_period() | meet_taps())) || stop)) return halt(Halt::Break);
     if (until.point) {
       const Position& p = *until.point;
-      if (now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event)))
-        return halt(Halt::AtPoint);
+      if (is_at(now, p)) return halt(Halt::AtPoint);
       if (now.tick > p.tick) return halt(Halt::Passed);
     }
     if (now.tick >= until.tick) return halt(Halt::AtTick);
     if (look_up()) return halt(Halt::Interrupted);
-    advance(until, false);
+    advance(until, !after_.empty());
     Halt h = outcome_of_round();
     if (h.why != Halt::None) return h;
   }

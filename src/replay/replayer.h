@@ -178,6 +178,7 @@ class Replayer {
   bool can_meet() const;
   bool meet_taps();
   bool meet_period();
+  bool meet_moments(const Position& now);
   Surroundings surroundings();
   bool counts() const;
   bool has_thread(int tid) const;
@@ -207,6 +208,7 @@ class Replayer {
   TapSet taps_{process_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   Tick next_period_ = ~0ull;
+  std::vector<TapSet::Due> after_;  // matches behind the event that comes next
   std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
   WatchedMemory watch_{process_};
   bool watcher_counts_ = true;        // the thread that began the round is one that is asked for

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "engine/cache.h"
@@ -53,6 +54,8 @@ void TapSet::clear() {
   values_.clear();
   taps_ = {};
   period_ = 0;
+  due_.clear();
+  next_due_ = 0;
 }
 
 void TapSet::compile(size_t index) {
@@ -70,6 +73,7 @@ void TapSet::compile(size_t index) {
   hot.value_count = static_cast<uint32_t>(values.size());
   hot.number = static_cast<uint32_t>(index);
   hot.longest = longest_record(tap);
+  hot.from = tap.from, hot.to = tap.to;
   hot.action = tap.action;
   hot.strict = tap.strict;
   hot.stack = tap.stack;
@@ -78,7 +82,9 @@ void TapSet::compile(size_t index) {
 bool TapSet::install_code() {
   for (HotTap& hot : hot_) {
     const Tap& tap = taps_.list[hot.number];
-    if (tap.kind == Tap::Period) period_ = tap.length;
+    if (tap.off) continue;
+    if (tap.kind == Tap::Period) period_ = period_ ? std::gcd(period_, tap.length) : tap.length;
+    for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
     if (tap.kind != Tap::Pc) continue;
     // In the order of the list.
     HotTap** last = &places_[tap.start];
@@ -87,11 +93,13 @@ bool TapSet::install_code() {
   }
   for (auto it = places_.begin(); it != places_.end();) {
     auto& [pc, first] = *it;
-    const bool counts = first->action == Tap::Count && !first->conditions && !first->next;
+    const bool counts = first->action == Tap::Count && !first->conditions && !first->next &&
+                        first->from == 0 && first->to == ~0ull;
     if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, first))) return false;
     if (counts) counters_.push_back(pc);
     ++it;
   }
+  std::stable_sort(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.at < b.at; });
   return true;
 }
 
@@ -142,6 +150,7 @@ bool TapSet::holds(size_t index, const Surroundings& around) const {
 
 bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
   HotTap& tap = hot_[index];
+  if (tick < tap.from || tick >= tap.to) return false;
   bool failed = false;
   const bool matches = any_holds(taps_.list[index], around, &failed);
   if (failed) tap.failures++;
@@ -155,7 +164,7 @@ bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, 
 bool TapSet::meet_period(const Surroundings& around, uint64_t event) {
   bool stop = false;
   for (size_t i = 0; i < taps_.list.size(); i++)
-    if (taps_.list[i].kind == Tap::Period)
+    if (taps_.list[i].kind == Tap::Period && around.ctx.tick % taps_.list[i].length == 0)
       stop |= meet_one(i, around, event, around.ctx.tick, around.ctx.rip);
   return stop;
 }

@@ -43,6 +43,16 @@ class TapSet {
   bool meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   bool holds(size_t index, const Surroundings& around) const;
 
+  // Moments that taps wait for, in the order of time.
+  struct Due {
+    Position at;
+    uint64_t event = 0;
+    size_t tap = 0;
+    bool after = false;
+  };
+  const Due* due() const { return next_due_ < due_.size() ? &due_[next_due_] : nullptr; }
+  void pass_due() { next_due_++; }
+
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }
   // A multiple of it has come.
@@ -66,6 +76,8 @@ class TapSet {
   uint64_t trapped_ = 0;                         // how often the guest had to be stopped for nothing
   bool inlined_ = false;
   uint64_t period_ = 0;
+  std::vector<Due> due_;
+  size_t next_due_ = 0;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

@@ -9,6 +9,7 @@
 
 #include "engine/context.h"
 #include "replay/bytecode.h"
+#include "replay/until.h"
 
 namespace backstep::replayer {
 
@@ -20,6 +21,7 @@ struct Tap {
     Access,  // … are read or written to
     Store,   // … are written to, whatever is written
     Period,  // a multiple of `length` ticks
+    Moment,  // `moments`
   };
   enum Action : uint8_t { Stop, Count, Log };
 
@@ -35,7 +37,17 @@ struct Tap {
   std::vector<CapturedExpression> values = {};  // Log: what is written down …
   bool stack = false;                           // … and registers and stack, for a backtrace
 
-  bool is_data() const { return kind != Pc && kind != Period; }
+  // Moments that are known beforehand, from the log or because somebody named them.
+  struct MomentAt {
+    Position at;
+    uint64_t event = 0;  // `after`: the match is behind this event, which happens there
+  };
+  std::vector<MomentAt> moments = {};
+  bool after = false;
+  Tick from = 0, to = ~0ull;  // ticks in which it counts
+  bool off = false;           // it is not installed, only keeps its place in the list
+
+  bool is_data() const { return kind >= Write && kind <= Store; }
 };
 
 struct Taps {
@@ -51,7 +63,7 @@ struct Taps {
   bool empty() const { return list.empty(); }
   bool any_pc() const {
     for (const Tap& t : list)
-      if (t.kind == Tap::Pc) return true;
+      if (t.kind == Tap::Pc && !t.off) return true;
     return false;
   }
 };

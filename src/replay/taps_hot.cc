@@ -91,6 +91,7 @@ bool reached_hot(Context& ctx, const void* what) {
   unsigned n = 0;
   for (HotTap* t = first; t; t = t->next, n++) {
     if (n == kMost) return true;
+    if (ctx.tick < t->from || ctx.tick >= t->to) continue;
     const Verdict verdict = holds(*t, around);
     if (verdict == Verdict::No) continue;
     if (verdict == Verdict::Unsure || t->action == Tap::Stop) return true;

@@ -30,6 +30,7 @@ struct HotTap {
   HotTap* next;     // at the same place
   uint64_t matches, failures;
   uint32_t longest;  // record
+  Tick from, to;     // ticks in which it counts
   Tap::Action action;
   bool strict, stack;
 };

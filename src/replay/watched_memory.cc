@@ -57,7 +57,7 @@ void WatchedMemory::set(const std::vector<Tap>& taps) {
   pages_.clear();
   for (size_t i = 0; i < taps.size(); i++) {
     const Tap& w = taps[i];
-    if (!w.is_data() || w.length == 0) continue;
+    if (!w.is_data() || w.off || w.length == 0) continue;
     for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
       const guest::Region* r = process_.map.find(page);
       if (wants_reads(w) && r && (r->prot & PROT_EXEC))

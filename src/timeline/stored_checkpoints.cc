@@ -147,7 +147,7 @@ bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Ta
   if (!enabled()) return false;
   read_windows();
   for (const Tap& t : taps.list)
-    if (t.kind == Tap::Read || t.kind == Tap::Access || t.kind == Tap::Period) return false;
+    if (!t.off && (t.kind == Tap::Read || t.kind == Tap::Access || t.kind >= Tap::Period)) return false;
   auto meets = [](const std::vector<recording::AddressRange>& ranges, Address start, Address end) {
     auto r = std::partition_point(ranges.begin(), ranges.end(),
                                   [&](const auto& range) { return range.end <= start; });
@@ -158,6 +158,7 @@ bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Ta
     const recording::Written& known = window.written;
     if (taps.any_pc() && !known.code_known) return false;
     return std::none_of(taps.list.begin(), taps.list.end(), [&](const Tap& t) {
+      if (t.off) return false;
       return t.kind == Tap::Pc ? meets(known.code, t.start, t.start + 1)
                                : meets(known.ranges, t.start, t.start + t.length);
     });

@@ -60,7 +60,36 @@ class Teller {
   std::vector<Tick> last_period_;
 };
 
+// Those that can match in the window, with all of their moments there; others are off.
+Taps within(const Taps& taps, const Position& low, const Position& high, bool last) {
+  Taps some;
+  some.thread = taps.thread;
+  for (const Tap& t : taps.list) {
+    Tap& copy = some.list.emplace_back();
+    // Ticks of moments without a pc stand for the first position there.
+    auto before = [&](const Tap::MomentAt& m) { return m.at < low; };
+    auto begin = std::partition_point(t.moments.begin(), t.moments.end(), before);
+    while (begin != t.moments.begin() && std::prev(begin)->at.tick == low.tick) --begin;
+    auto end = last ? t.moments.end()
+                    : std::partition_point(begin, t.moments.end(),
+                                           [&](const Tap::MomentAt& m) { return m.at < high; });
+    copy.kind = t.kind;
+    copy.off = t.from > high.tick || t.to <= low.tick || (t.kind == Tap::Moment && begin == end);
+    if (copy.off) continue;
+    const std::vector<Tap::MomentAt> part(begin, end);
+    copy = t;
+    copy.moments = part;
+  }
+  return some;
+}
+
 }  // namespace
+
+std::vector<Position> Timeline::cuts() const {
+  std::vector<Position> all;
+  for (const Checkpoint& c : checkpoints_) all.push_back(c.at);
+  return all;
+}
 
 Swept Timeline::sweep(const Sweep& sweep) {
   Swept result;
@@ -82,7 +111,9 @@ Swept Timeline::sweep(const Sweep& sweep) {
                              [&](const Checkpoint& c) { return c.at > low; });
     const Position high = next == checkpoints_.end() || next->at >= to ? to : next->at;
     more = high < to;
-    if (stored_.quiet(low, high, sweep.taps)) {
+    const Taps taps = within(sweep.taps, low, high, high == to);
+    const bool none = std::all_of(taps.list.begin(), taps.list.end(), [](const Tap& t) { return t.off; });
+    if (none || stored_.quiet(low, high, taps)) {
       result.quiet++;
       done += static_cast<double>(high.tick - low.tick) / length;
       low = high;
@@ -98,7 +129,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     }
     window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
     if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
-    window.worker.install(sweep.taps);
+    window.worker.install(taps);
     window.worker.log_to(window.log.get());
     count_written(window.worker, at, high.tick);
     window.low = window.at = at;

@@ -1,0 +1,88 @@
+// A file is mapped in pieces, one for each segment; the first piece that is seen of it tells its bias. One
+// that was mapped at several addresses in the course of the run (dlclose, dlopen) is several modules.
+#include "session/modules.h"
+
+#include <gelf.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace backstep::session {
+namespace {
+
+struct Segments {
+  uint64_t low = ~0ull, high = 0;
+  std::optional<uint64_t> thread_local_size;
+};
+
+Segments segments_of(Elf* elf) {
+  Segments s;
+  size_t count = 0;
+  if (elf_getphdrnum(elf, &count) != 0) return s;
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr p;
+    if (!gelf_getphdr(elf, static_cast<int>(i), &p)) continue;
+    if (p.p_type == PT_LOAD)
+      s.low = std::min(s.low, p.p_vaddr), s.high = std::max(s.high, p.p_vaddr + p.p_memsz);
+    if (p.p_type == PT_TLS) {
+      const uint64_t align = std::max<uint64_t>(p.p_align, 1);
+      s.thread_local_size = (p.p_memsz + align - 1) / align * align;
+    }
+  }
+  return s;
+}
+
+}  // namespace
+
+std::vector<symbols::Module> modules_of(const timeline::LogIndex& log, const recording::Library& library,
+                                        const recording::Recording& recording) {
+  std::vector<symbols::Module> modules;
+  std::set<std::pair<std::string, uint64_t>> known;  // key and bias
+  std::set<std::string> no_elf;
+  for (const auto& file : log.files()) {
+    if (no_elf.count(file.key)) continue;
+    try {
+      symbols::Module m;
+      m.name = file.path;
+      m.file = library.contents_path(recording, file.key);
+      if (m.file.empty()) continue;
+      const auto at = m.elf().address_of(file.offset);
+      const Segments segments = segments_of(m.elf().elf());
+      if (!at || segments.low >= segments.high) continue;
+      m.bias = file.address - *at;
+      if (!known.insert({file.key, m.bias}).second) continue;
+      m.start = m.bias + segments.low;
+      m.end = m.bias + segments.high;
+      // The program's own thread-local variables lie directly below the thread pointer.
+      if (modules.empty() && segments.thread_local_size)
+        m.tls_offset = static_cast<int64_t>(*segments.thread_local_size);
+      modules.push_back(std::move(m));
+    } catch (const Error&) {  // not ELF: nothing is known about it
+      no_elf.insert(file.key);
+    }
+  }
+  return modules;
+}
+
+std::vector<uint8_t> code_of(const symbols::Module& module, Address start, Address end) {
+  Elf* elf = module.elf().elf();
+  size_t count = 0, size = 0;
+  const char* bytes = elf_rawfile(elf, &size);
+  if (!bytes || elf_getphdrnum(elf, &count) != 0) return {};
+  const uint64_t low = start - module.bias, length = end - start;
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr p;
+    if (!gelf_getphdr(elf, static_cast<int>(i), &p) || p.p_type != PT_LOAD) continue;
+    if (low < p.p_vaddr || low - p.p_vaddr >= p.p_filesz) continue;
+    const uint64_t offset = p.p_offset + (low - p.p_vaddr);
+    const uint64_t n = std::min(length, p.p_filesz - (low - p.p_vaddr));
+    if (offset >= size) return {};
+    const char* from = bytes + offset;
+    return {from, from + std::min<uint64_t>(n, size - offset)};
+  }
+  return {};
+}
+
+}  // namespace backstep::session
