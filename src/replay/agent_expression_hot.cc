@@ -302,6 +302,7 @@ Value evaluate(const uint8_t* code, size_t size, const Surroundings& around, uin
         stack[depth++] = operand;
         break;
       case kReg: {
+        if (operand < 32 && (around.lost_registers >> operand & 1)) return unknown(Unknown::State);
         if (!register_value(around.ctx, operand, &stack[depth])) return {};
         depth++;
         break;

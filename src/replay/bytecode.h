@@ -116,6 +116,7 @@ struct Surroundings {
   uint64_t state[kStateWords] = {};
   uint32_t known_state = 0;         // bit n: state[n] is set
   bool vectors = false;             // ctx.xsave is up to date: kVector may be used
+  uint32_t lost_registers = 0;      // bit n: kReg n has no value (outer frames: what callees did not save)
   FloatOperation floats = nullptr;  // float_operation, or null in the hot world
 
   void set(StateWord word, uint64_t value) {
@@ -129,7 +130,7 @@ enum class Unknown : uint8_t {
   BadCode,   // or too many steps
   Memory,    // Value::value is the address that cannot be read
   Division,  // by zero, or a number that fits no integer
-  State,     // the event has no such word
+  State,     // the event has no such word, the frame no such register
   HostOnly,  // the host world may know
   Failed,    // kFail
 };

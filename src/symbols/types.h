@@ -43,7 +43,8 @@ struct Type {
     const Type* type = nullptr;
     uint64_t offset = 0;    // bytes; of a bit-field: of the unit that it is read with
     uint8_t bit_size = 0;   // 0: not a bit-field
-    uint8_t bit_shift = 0;  // from the lowest bit of the unit of `type`'s size
+    uint8_t bit_shift = 0;  // from the lowest bit of that unit
+    uint8_t unit = 0;       // its size in bytes
     bool base = false;
     bool virtual_base = false;  // where it is, is known only at run time
     bool artificial = false;    // the compiler's own (vtable pointer)
@@ -140,5 +141,7 @@ std::string format(const Type& type, std::span<const uint8_t> bytes);
 nlohmann::json to_json(const Type& type, std::span<const uint8_t> bytes);
 // "text" with what cannot be printed escaped; `more`: there was more of it.
 std::string quoted(std::span<const uint8_t> bytes, bool more);
+
+nlohmann::json text_json(std::span<const uint8_t> bytes);
 
 }  // namespace backstep::symbols
