@@ -1,5 +1,6 @@
-// A file is mapped in pieces, one for each segment; the first piece that is seen of it tells its bias. One
-// that was mapped at several addresses in the course of the run (dlclose, dlopen) is several modules.
+// A file is mapped in pieces, one for each segment; the first segment's tells its bias. (Others do not: a
+// page of the file may be mapped as the end of one segment and as the beginning of the next.) One that was
+// mapped at several addresses in the course of the run (dlclose, dlopen) is several modules.
 #include "session/modules.h"
 
 #include <gelf.h>
@@ -14,6 +15,7 @@ namespace {
 
 struct Segments {
   uint64_t low = ~0ull, high = 0;
+  uint64_t offset = 0;  // in the file, of the lowest
   std::optional<uint64_t> thread_local_size;
 };
 
@@ -24,8 +26,10 @@ Segments segments_of(Elf* elf) {
   for (size_t i = 0; i < count; i++) {
     GElf_Phdr p;
     if (!gelf_getphdr(elf, static_cast<int>(i), &p)) continue;
-    if (p.p_type == PT_LOAD)
-      s.low = std::min(s.low, p.p_vaddr), s.high = std::max(s.high, p.p_vaddr + p.p_memsz);
+    if (p.p_type == PT_LOAD) {
+      if (p.p_vaddr < s.low) s.low = p.p_vaddr, s.offset = p.p_offset;
+      s.high = std::max(s.high, p.p_vaddr + p.p_memsz);
+    }
     if (p.p_type == PT_TLS) {
       const uint64_t align = std::max<uint64_t>(p.p_align, 1);
       s.thread_local_size = (p.p_memsz + align - 1) / align * align;
@@ -48,10 +52,10 @@ std::vector<symbols::Module> modules_of(const timeline::LogIndex& log, const rec
       m.name = file.path;
       m.file = library.contents_path(recording, file.key);
       if (m.file.empty()) continue;
-      const auto at = m.elf().address_of(file.offset);
       const Segments segments = segments_of(m.elf().elf());
-      if (!at || segments.low >= segments.high) continue;
-      m.bias = file.address - *at;
+      constexpr uint64_t kInPage = layout::kPage - 1;
+      if (segments.low >= segments.high || file.offset != (segments.offset & ~kInPage)) continue;
+      m.bias = file.address - (segments.low & ~kInPage);
       if (!known.insert({file.key, m.bias}).second) continue;
       m.start = m.bias + segments.low;
       m.end = m.bias + segments.high;
