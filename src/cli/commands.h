@@ -20,6 +20,8 @@ int checkpoints_command(const Args& args);
 int count_command(const Args& args);
 int log_command(const Args& args);
 int events_command(const Args& args);
+int calls_command(const Args& args);
+int profile_command(const Args& args);
 
 struct Command {
   const char* name;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "events/matcher.h"
+#include "session/hits.h"
 #include "session/modules.h"
 #include "session/resolve.h"
 
@@ -27,24 +28,6 @@ void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
   for (const std::string& n : notes)
     if (watcher.note) watcher.note(n);
 }
-
-// The bytes of a record's values, one after the other.
-class Values {
- public:
-  explicit Values(const uint8_t* at) : at_(at) {}
-  std::span<const uint8_t> next(bool* readable = nullptr) {
-    uint32_t length;
-    std::memcpy(&length, at_, sizeof length);
-    if (readable) *readable = !(length & replayer::kUnreadable);
-    length &= ~replayer::kUnreadable;
-    std::span<const uint8_t> bytes(at_ + sizeof length, length);
-    at_ += sizeof length + length;
-    return bytes;
-  }
-
- private:
-  const uint8_t* at_;
-};
 
 }  // namespace
 
@@ -171,19 +154,9 @@ class Logging {
     h.at = {record.tick, record.pc};
     h.event = record.event;
     h.thread = record.thread;
-    Values values(bytes);
-    for (const symbols::Compiled& c : compiled_[record.tap]) {
-      bool readable = true;
-      const auto value = values.next(&readable);
-      if (c.optimized_out) {
-        h.values.push_back("<optimized out>");
-        h.json.push_back(nullptr);
-        continue;
-      }
-      const std::vector<uint8_t> copy(value.begin(), value.end());
-      h.values.push_back(symbols::format(c, copy, readable));
-      h.json.push_back(symbols::to_json(c, copy, readable));
-    }
+    CapturedValues values(bytes);
+    for (const symbols::Compiled& c : compiled_[record.tap])
+      values.read(c, &h.values.emplace_back(), &h.json.emplace_back());
     if (request_.stack) {
       symbols::UnwindRegisters registers;
       const auto gpr = values.next();
