@@ -106,6 +106,7 @@ std::string syscall_text(const Event& event, size_t strings) {
                            piece.crc, piece.length});
   std::string out = guest::print_syscall(view, strings);
   if (event.flags & recording::kInexact) out += " (inexact)";
+  if (event.result == guest::kNotMade) out += " (not made yet: something else came first)";
   if (event.flags & recording::kDenied) out += " (by a filter of the program's own)";
   return out;
 }
@@ -208,6 +209,7 @@ Json event_json(const Event& event, size_t strings) {
       j["nr"] = event.nr;
       j["args"] = std::vector<uint64_t>(event.args, event.args + argc);
       j["result"] = event.result;
+      j["made"] = event.result != guest::kNotMade;
       j["inexact"] = (event.flags & recording::kInexact) != 0;
       break;
     }

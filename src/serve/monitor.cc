@@ -303,7 +303,8 @@ Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>
     is = [&](const Moment& m) { return m.kind == EventKind::End && log.ends_with_exec(); };
   } else if (kind == "output") {
     is = [](const Moment& m) {
-      return m.kind == EventKind::Syscall && (m.flags & (recording::kToStdout | recording::kToStderr));
+      return m.kind == EventKind::Syscall && m.made &&
+             (m.flags & (recording::kToStdout | recording::kToStderr));
     };
   } else if (kind == "fork") {
     for (const auto& f : log.forks()) events.insert(f.moment.event);
