@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "guest/image.h"
 #include "guest/limits.h"
 #include "guest/memory_map.h"
 #include "record/record_hot.h"
@@ -84,8 +85,15 @@ struct PublishedHead {
   static constexpr unsigned kStates = 256;
   ThreadState states[kStates];
 };
+  // Letters (letters.h); only in the slot.
+  uint32_t lives;    // grows with each process and program that takes the slot
+  uint32_t bell;     // who can be rung: its pid, or that of a child in its memory (vfork); 0: nobody
+  uint32_t callers;  // how many are about to ring
+  uint32_t letters;  // 1: its box is in use
 
 class Published final : public guest::MapListener {
+struct LetterBox;
+
  public:
   // `folder` is looked at whenever it is needed, as the way there may change; `rewrite` tells everything
   // anew, by the calls below.
@@ -119,6 +127,12 @@ class Published final : public guest::MapListener {
   void argv(const std::string& words);  // only if it is not what the manifest says
   void on_add(const guest::Region& r) override;
   void on_remove(uint64_t start, uint64_t end) override;
+  // Letters to us; null: nobody has ever sent one. Who has sent us one since we took the slot writes lives().
+  LetterBox* letters();
+  const uint32_t* letters_flag() const { return slot_head_ ? &slot_head_->letters : nullptr; }
+  uint32_t lives() const { return slot_head_ ? slot_head_->lives : 0; }
+  // The process whose memory this is, for a child of vfork its parent; 0: not published.
+  int owner() const;
   void on_protect(uint64_t start, uint64_t end, int prot) override;
 
  private:
@@ -133,6 +147,7 @@ class Published final : public guest::MapListener {
   void forget();
   std::string path() const { return folder_ + "/" + name_; }
   char* base() const { return reinterpret_cast<char*>(head_); }
+  void set_bell(uint32_t pid);
 
   const std::string& folder_;
   std::string name_;                       // of the file of its own, in the folder; empty: none
@@ -143,6 +158,7 @@ class Published final : public guest::MapListener {
   PublishedHead* head_ = nullptr;  // null: not published
   uint64_t mapped_ = 0;
   Place places_[2];
+  LetterBox* box_ = nullptr;       // null: not mapped yet
   int used_ = 0;
   uint64_t length_ = 0;
   bool rewriting_ = false, overflow_ = false;

@@ -197,9 +197,6 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   uint8_t kind = path.starts_with("/proc/") || path == "/proc" ? kFdProc : 0;
   if (found && found->hidden) {
     result = -ENOENT;
-  } else if (found && !own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
-    note_once("/proc/PID/mem of another process that is recorded cannot be written (EACCES)");
-    result = -EACCES;
   } else if (text) {
     result = file_with(*text, flags);
     kind = 0;
@@ -220,7 +217,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   }
   if (found && (found->is("fd") || found->is("fdinfo"))) kind = kFdFolder | kFdProc;
   if (found && found->is("task")) kind = kFdTasks | kFdProc;
-  if (own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
+  if (found && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
     kind = kFdMemory;
     if (result >= 0) bs_record.shared_files = true;  // calls that write need a look
   }
@@ -355,6 +352,13 @@ int64_t Recorder::do_close_range(const uint64_t args[6]) {
   std::vector<unsigned> ours;
   for (int fd : bs_record.our_fds)
     if (fd >= 0 && static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last)
+  if (const int pid = memory_behind(static_cast<int>(args[0])); !is_own_memory(pid)) {
+    const auto result = write_memory_of(pid, nr, args);
+    if (!result) return std::nullopt;
+    if (bs_record.sharing) own_arguments(syscall_row(nr), nr, args);
+    log_call(syscall_row(nr), nr, args, *result);
+    return result;
+  }
       ours.push_back(static_cast<unsigned>(fd));
   std::sort(ours.begin(), ours.end());
   long result = 0;

@@ -65,6 +65,7 @@ struct HotState {
   uint64_t me;                   // … as this one: its pid, and the number of its log below
   uint64_t given;                // the number that the call under way has taken before it was made; 0: none
   bool no_leave;                 // fatal signals, too, must find an instruction boundary (child of vfork)
+  const uint32_t* letters;       // not 0: other processes write to our memory (letters.h); null: none can
   bool segments;                 // System V memory is attached that an outsider may attach, too
   bool filtered;                 // some thread has a filter on its calls (seccomp)
   bool trapped;                  // some instructions raise a signal in this thread (PR_SET_TSC)
