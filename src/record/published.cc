@@ -32,14 +32,14 @@ using guest::Region;
 
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 6;
 constexpr uint64_t kPage = layout::kPage;
 constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
 constexpr uint64_t kSecondPlace = kSlotSize - kPage - kFirstPlace;
 static_assert(kTable % kPage == 0 && sizeof(PublishedHead) <= kPage);
 constexpr std::string_view kPrefix = "shown-";
 
-enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv };
+enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv, kLayout };
 
 struct Record {
   uint32_t size;  // with this; the next one begins at the next multiple of 8
@@ -397,6 +397,10 @@ void Published::auxv(const std::vector<uint64_t>& words) {
   append(kAuxv, words.data(), words.size() * sizeof(uint64_t));
 }
 
+void Published::layout(const guest::ProgramLayout& layout) {
+  append(kLayout, &layout, sizeof layout);
+}
+
 void Published::argv(const std::string& words) {
   append(kArgv, nullptr, 0, words);
 }
@@ -481,6 +485,9 @@ void apply(uint32_t kind, std::string_view bytes, Shown& shown) {
     case kAuxv:
       shown.auxv.resize(bytes.size() / sizeof(uint64_t));
       std::memcpy(shown.auxv.data(), bytes.data(), shown.auxv.size() * sizeof(uint64_t));
+      return;
+    case kLayout:
+      take(bytes, shown.layout);
       return;
     case kArgv:
       shown.argv = bytes;

@@ -494,6 +494,7 @@ bool record_syscall_hot(Context& ctx) {
   if (s.shared_files && (nr == 46 || nr == 307)) return false;  // sendmsg, sendmmsg: perhaps of descriptors
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
+  if (nr == 16 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdMaps)) return false;  // ioctl
   if (((nr == 4 || nr == 6) && is_in_proc(ctx.gpr[RDI])) ||
       ((nr == 262 || nr == 332) &&
        (is_in_proc(ctx.gpr[RSI]) || (ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdProc)))))

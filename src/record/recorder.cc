@@ -388,6 +388,7 @@ void Recorder::on_syscall() {
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
   if (!s.executed && (nr == SYS_stat || nr == SYS_lstat || nr == SYS_newfstatat || nr == SYS_statx))
     by_name = do_stat(nr, args);
+  if (!s.executed && nr == SYS_ioctl && kind_of(args[0]) & kFdMaps) by_name = query_map(args);
   if (s.executed) {  // by the hot half
     result = s.result;
     s.executed = false;
@@ -529,6 +530,7 @@ void Recorder::tell_start() {
   published_.exe(start_.exe);
   published_.exe_file(start_.exe_file);
   published_.auxv(start_.auxv);
+  published_.layout(program_layout());
   // The first process has another command line for the kernel, and not all may read its manifest.
   if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));
   tell_fds();

@@ -459,6 +459,20 @@ class Recorder final : public guest::Placer {
   std::optional<int64_t> do_stat(uint64_t nr, const uint64_t args[6]);
   int64_t shown_entries(const uint64_t args[6], int64_t size, const std::vector<char>& before);
   std::optional<int64_t> write_memory(uint64_t nr, const uint64_t args[6]);
+  std::optional<std::string> words_in(const ShownFile& file) const;
+
+  // record_map_query.cc
+  int map_behind(int fd) const;
+  std::optional<int64_t> query_map(const uint64_t args[6]);
+  int64_t answer_query(int pid, uint64_t at, void* to, size_t size, std::vector<char>& name,
+                       std::vector<char>& id);
+
+  // record_set_mm.cc: what the program tells about its memory
+  int64_t set_mm_map(uint64_t address);
+  int64_t set_mm_field(uint64_t what, uint64_t address);
+  int64_t set_mm_auxv(uint64_t address, uint64_t size, uint64_t copied);
+  int64_t set_mm_exe(int fd);
+  guest::ProgramLayout program_layout() const;
 
   RecordOptions options_;
   recording::Library library_;
