@@ -1,9 +1,8 @@
-// Stacks are checked against those that the C library's own unwinder sees in this very process, and on code
+// Stacks are checked against those that the compiler's own unwinder sees in this very process, and on code
 // compiled here without what unwinders live on.
 #include "symbols/unwind.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <gtest/gtest.h>
 #include <link.h>
 #include <setjmp.h>
@@ -12,6 +11,7 @@
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -61,7 +61,7 @@ UnwindRegisters registers_of(const ucontext_t& context) {
   return registers;
 }
 
-// The stack from here, by us and by the C library.
+// The stack from here, by us and by what handles exceptions.
 struct Both {
   Stack ours;
   std::vector<uint64_t> theirs;
@@ -70,12 +70,15 @@ struct Both {
 __attribute__((noinline)) Both both_stacks() {
   ucontext_t context;
   getcontext(&context);
-  void* frames[256];
-  int count = backtrace(frames, 256);
   Both both;
+  _Unwind_Backtrace(
+      [](_Unwind_Context* frame, void* out) {
+        if (uint64_t pc = _Unwind_GetIP(frame)) static_cast<std::vector<uint64_t>*>(out)->push_back(pc);
+        return _URC_NO_REASON;
+      },
+      &both.theirs);
   Program program = own_program();
   both.ours = unwind(program, registers_of(context), read_own, 512, &both.registers);
-  for (int i = 0; i < count; i++) both.theirs.push_back(reinterpret_cast<uint64_t>(frames[i]));
   return both;
 }
 
@@ -89,7 +92,7 @@ void expect_same(const Both& both) {
   EXPECT_TRUE(both.ours.frames[1].call_site);
 }
 
-TEST(Unwind, SeesTheFramesThatTheCLibrarySees) {
+TEST(Unwind, SeesTheFramesThatExceptionsGoThrough) {
   expect_same(both_stacks());
 }
 
@@ -172,7 +175,7 @@ TEST(Unwind, NeedsNoFramePointers) {
       if (auto f = program.function_at(frame.pc - 1); f && f->name == "deep") deep++;
     EXPECT_EQ(deep, 21) << flags;
     EXPECT_TRUE(at_the_end.ours.complete) << flags;
-    // The C library knows nothing of .debug_frame.
+    // Exceptions know nothing of .debug_frame.
     if (!strstr(flags, "-fno-async")) expect_same(at_the_end);
   }
 }
@@ -192,8 +195,7 @@ TEST(Unwind, GoesByFramePointersWhereNothingElseIsKnown) {
 sigjmp_buf after_fault;
 Stack at_fault;
 void on_fault(int, siginfo_t*, void* context) {
-  Program program = own_program();
-  at_fault = unwind(program, registers_of(*static_cast<ucontext_t*>(context)), read_own);
+  at_fault = unwind(own_program(), registers_of(*static_cast<ucontext_t*>(context)), read_own);
   siglongjmp(after_fault, 1);
 }
 void (*volatile nothing)() = nullptr;
@@ -303,6 +305,34 @@ TEST(Unwind, KnowsTheStubsBetweenModules) {
   stack = unwind(program, registers, FakeStack{{{0x1000, 3}, {0x1008, main + 5}}});
   ASSERT_GE(stack.frames.size(), 2u);
   EXPECT_EQ(stack.frames[1].pc, main + 5);
+}
+
+TEST(Unwind, IsNeverConfusedIntoACrash) {
+  TempDir dir;
+  write_file(dir / "code.c", kRecursion);
+  std::string file = dir / "code.so";
+  ASSERT_EQ(system(("gcc -w -shared -fPIC -O2 -o " + file + " " + (dir / "code.c")).c_str()), 0);
+  std::string good = test::read_file(file);
+  size_t headers = good.find("\x01zR");  // the first entry of .eh_frame says how the others are written
+  ASSERT_NE(headers, std::string::npos);
+  srand(1);
+  for (int round = 0; round < 100; round++) {
+    std::string bad = good;
+    for (int i = 0; i < 4; i++)
+      bad[headers - 20 + static_cast<size_t>(rand()) % 400] = static_cast<char>(rand());
+    write_file(dir / "bad", bad);
+    Program program({Module{"bad", dir / "bad", 0, 0x10000, 0}});
+    for (uint64_t pc = 0x1000; pc < 0x1200; pc += 3) {
+      UnwindRegisters registers;
+      for (uint64_t& value : registers.gpr) value = static_cast<uint64_t>(rand());
+      registers.gpr[UnwindRegisters::kRip] = pc;
+      auto read = [](uint64_t, void* to, size_t size) {
+        for (size_t i = 0; i < size; i++) static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(rand() % 0x20);
+        return true;
+      };
+      EXPECT_LE(unwind(program, registers, read, 64).frames.size(), 64u);
+    }
+  }
 }
 
 TEST(Unwind, KnowsATrampolineByItsCode) {
