@@ -50,7 +50,9 @@ const Type* Compilation::type_named(const std::string& name, bool top) {
 }
 
 bool Compilation::is_variable(const std::string& name) {
-  return name == "this" || name == "true" || name == "false" || find(name, "", false).has_value();
+  if (name == "this" || name == "true" || name == "false") return true;
+  const auto found = find(name, "", false);
+  return found && found->type->kind != Kind::Function;  // a constructor has the name of its class
 }
 
 Operand Compilation::eval(const Node& node) {
@@ -171,7 +173,10 @@ Operand Compilation::name(const Node& node) {
 }
 
 void Compilation::unknown_name(const Node& node) {
-  const auto near = variables_.nearest(site_, node.text);
+  std::vector<std::string> members;
+  if (auto self = variables_.local(site_, "this"); self && self->type->kind == Kind::Pointer)
+    for (const auto& m : types_.target(self->type)->members) members.push_back(m.name);
+  const auto near = variables_.nearest(site_, node.text, members);
   std::string sentence = fmt::format("there is no variable '{}' here", node.text);
   if (variables_.type_named(site_, node.text))
     sentence = fmt::format("'{}' is a type, not a variable", node.text);

@@ -453,9 +453,11 @@ std::optional<Variable> Variables::pointee(const Site& site, const Storage& poin
   return variable(site, site.module, pointer.die);
 }
 
-std::vector<std::string> Variables::nearest(const Site& site, const std::string& name) {
+std::vector<std::string> Variables::nearest(const Site& site, const std::string& name,
+                                            const std::vector<std::string>& others) {
   Nearest nearest(name, 3);
   for (const Named& local : locals(site)) nearest.offer(local.name);
+  for (const std::string& other : others) nearest.offer(other);
   for (const Module& module : program_.modules())
     for (const auto& [global, entries] : globals(&module).all()) {
       if (entries[0].kind != Entry::Kind::Variable && entries[0].kind != Entry::Kind::Enumerator) continue;

@@ -79,7 +79,8 @@ class Variables : public Definitions {
   // The variable behind an implicit pointer.
   std::optional<Variable> pointee(const Site& site, const Storage& pointer);
 
-  std::vector<std::string> nearest(const Site& site, const std::string& name);
+  std::vector<std::string> nearest(const Site& site, const std::string& name,
+                                   const std::vector<std::string>& others);
   // Names of a site's parameters and locals.
   struct Named {
     std::string name;

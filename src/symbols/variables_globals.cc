@@ -66,6 +66,9 @@ Globals::Globals(Dwarf* dwarf) {
     if (kind == DW_UT_split_compile || kind == DW_UT_split_type) continue;
     read(die, "", die.addr, 0);
   }
+  // A definition may stand before the class that declares it.
+  const auto definitions = std::move(definitions_);
+  for (const auto& [die, owner] : definitions) add_code_or_data(die, "", owner);
 }
 
 const std::vector<Globals::Entry>& Globals::named(const std::string& name) const {
@@ -98,18 +101,12 @@ void Globals::read_one(Dwarf_Die die, const std::string& prefix, const void* uni
     }
     case DW_TAG_variable:
     case DW_TAG_member:
-    case DW_TAG_subprogram: {
-      const std::string* outer = qualified(die);
-      const std::string name = outer ? *outer : prefix + die_name(die);
-      if (!prefix.empty()) declared_.emplace(die.addr, name);
-      if (tag == DW_TAG_subprogram) {
-        if (has(die, DW_AT_low_pc) || has(die, DW_AT_ranges)) add(name, Entry::Kind::Function, die, unit);
-      } else if (has(die, DW_AT_location) || has(die, DW_AT_const_value) ||
-                 (tag == DW_TAG_variable && !die_flag(die, DW_AT_declaration))) {
-        add(name, Entry::Kind::Variable, die, unit);
-      }
+    case DW_TAG_subprogram:
+      if (has(die, DW_AT_specification))
+        definitions_.emplace_back(die, unit);
+      else
+        add_code_or_data(die, prefix, unit);
       break;
-    }
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
     case DW_TAG_union_type:
@@ -134,6 +131,19 @@ void Globals::read_one(Dwarf_Die die, const std::string& prefix, const void* uni
       break;
     default:
       break;
+  }
+}
+
+void Globals::add_code_or_data(Dwarf_Die die, const std::string& prefix, const void* unit) {
+  const int tag = dwarf_tag(&die);
+  const std::string* outer = qualified(die);
+  const std::string name = outer ? *outer : prefix + die_name(die);
+  if (!prefix.empty()) declared_.emplace(die.addr, name);
+  if (tag == DW_TAG_subprogram) {
+    if (has(die, DW_AT_low_pc) || has(die, DW_AT_ranges)) add(name, Entry::Kind::Function, die, unit);
+  } else if (has(die, DW_AT_location) || has(die, DW_AT_const_value) ||
+             (tag == DW_TAG_variable && !die_flag(die, DW_AT_declaration))) {
+    add(name, Entry::Kind::Variable, die, unit);
   }
 }
 

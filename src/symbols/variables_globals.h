@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace backstep::symbols {
@@ -34,11 +35,13 @@ class Globals {
  private:
   void read(Dwarf_Die parent, const std::string& prefix, const void* unit, unsigned depth);
   void read_one(Dwarf_Die die, const std::string& prefix, const void* unit, unsigned depth);
+  void add_code_or_data(Dwarf_Die die, const std::string& prefix, const void* unit);
   void read_enumerators(Dwarf_Die die, const std::string& prefix, const std::string& name, const void* unit);
   void add(const std::string& name, Entry::Kind kind, Dwarf_Die die, const void* unit);
 
   std::unordered_map<std::string, std::vector<Entry>> entries_;
   std::unordered_map<const void*, std::string> declared_;
+  std::vector<std::pair<Dwarf_Die, const void*>> definitions_;  // of what is declared elsewhere
   std::vector<std::string> split_;
 };
 

@@ -431,7 +431,8 @@ TEST(Expression, KnowsClassesReferencesAndNamespaces) {
       {"this == nullptr", "0"},
       {"prise", "error at 0: there is no variable 'prise' here; did you mean 'price'?"},
   };
-  for (const char* compiler : {"g++ -O0", "g++ -O2", "clang++ -O0", "clang++ -O2"}) {
+  for (const char* compiler :
+       {"g++ -O0", "g++ -O2", "clang++ -O0 -fstandalone-debug", "clang++ -O2 -fstandalone-debug"}) {
     if (system(
             ("echo '#include <string>' | " + std::string(compiler) + " -x c++ -c - -o /dev/null 2>/dev/null")
                 .c_str()) != 0)
