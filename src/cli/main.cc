@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"info", "what is in a recording: command, end, crash, events, size", info_command},
     {"ps", "the processes of a recording", ps_command},
     {"dump", "every event of a recording, system calls decoded", dump_command},
+    {"syscalls", "system calls, as strace shows them: by name and condition, totals", syscalls_command},
     {"checkpoints", "the checkpoints of a recording: list, make, remove", checkpoints_command},
     {"rm", "remove recordings", rm_command},
     {"pack", "make a recording self-contained, to move or send it", pack_command},
