@@ -3,7 +3,7 @@
 # real programs, threads, processes and moments. All from the logs, so most answers are compared with what the
 # program itself knows, or with `dump`.
 # shellcheck source=tests/cases/lib.bash
-source "$SRC/tests/cases/lib.bash"
+source "$(dirname "$0")/lib.bash"
 need gcc jq
 
 cat >calls.c <<'END'
@@ -187,6 +187,17 @@ seen -E '^@[0-9:xa-f]+ +3\.1 +write\(1, "from echo\\n", 10\) = 10$' <lines || fa
 wait_at=$("$BACKSTEP" syscalls --json 'wait4' tree | jq -r .at)
 "$BACKSTEP" syscalls --to "$wait_at" tree | seen '"from echo' || fail "the echo is not before the wait's end"
 "$BACKSTEP" syscalls --from "$wait_at" tree | seen '"from echo' && fail "the echo is behind the wait's end"
+
+# A time of the day is one for all processes, each of which has its own ticks.
+whole=$("$BACKSTEP" syscalls tree | wc -l)
+for moment in +0s +1ms +1000s; do
+  before=$("$BACKSTEP" syscalls --to "$moment" tree | wc -l)
+  behind=$("$BACKSTEP" syscalls --from "$moment" tree | wc -l)
+  [ $((before + behind)) = "$whole" ] || fail "$moment: $before calls before it and $behind behind it are not $whole"
+done
+[ "$behind" = 0 ] || fail "$behind calls a thousand seconds later"
+expect 0 "$BACKSTEP" record -q -o slow sh -c 'sleep 0.3; true'
+"$BACKSTEP" syscalls --from +0.2s slow | seen -E ' 2\.1 +exit_group\(0\)' || fail "the end of sleep is not behind 0.2 s"
 
 # Real programs.
 expect 2 "$BACKSTEP" record -q -o ls ls /nowhere-at-all
