@@ -23,11 +23,11 @@ double now() {
 void Asking::add_options(CommandLine& line) {
   line.add_option("-p,--process", process,
                   "of this process: a pid, or #N as in 'backstep ps'\n(the first one)")
-      ->type_name("PID|#N");
-  line.add_option("--from", from, "from this moment on: a tick, @TICK:0xPC, N%, start")->type_name("MOMENT");
-  line.add_option("--to", to, "up to this one, which does not count; or end")->type_name("MOMENT");
+      .type_name("PID|#N");
+  line.add_option("--from", from, "from this moment on: a tick, @TICK:0xPC, N%, start").type_name("MOMENT");
+  line.add_option("--to", to, "up to this one, which does not count; or end").type_name("MOMENT");
   line.add_flag("--json", json, "JSON");
-  add_engine_options(line, replay.engine);
+  line.add_engine_options(replay.engine);
 }
 
 void Asking::take_dir(std::vector<std::string>& arguments, size_t least) {

@@ -96,7 +96,7 @@ int calls_command(const Args& args) {
       "  backstep calls malloc --limit 20\n"
       "  backstep calls Cache::insert --from 50% --json server-3");
   asking.add_options(line);
-  line.add_option("-n,--limit", limit, "at most N calls, the first ones")->type_name("N");
+  line.add_option("-n,--limit", limit, "at most N calls, the first ones").type_name("N");
   line.add_option("FUNCTION", arguments);
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty())

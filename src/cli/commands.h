@@ -14,6 +14,7 @@ int ls_command(const Args& args);
 int info_command(const Args& args);
 int dump_command(const Args& args);
 int ps_command(const Args& args);
+int syscalls_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
 int checkpoints_command(const Args& args);

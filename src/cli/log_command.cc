@@ -109,7 +109,7 @@ int log_command(const Args& args) {
   Asking asking;
   std::vector<std::string> arguments;
   uint64_t limit = ~0ull;
-  size_t last = 0;
+  uint64_t last = 0;
   bool stack = false;
   CommandLine line(
       "log", "[options] SPEC ['TEXT {EXPRESSION}…'] [DIR]",
@@ -123,8 +123,8 @@ int log_command(const Args& args) {
       "  backstep log 'write total' '{$old} -> {$new}' --last 10\n"
       "  backstep log 'return parse if $retval < 0' '{$retval}' --json parser-2");
   asking.add_options(line);
-  line.add_option("-n,--limit", limit, "at most N lines, the first ones")->type_name("N");
-  line.add_option("--last", last, "the last N lines")->type_name("N");
+  line.add_option("-n,--limit", limit, "at most N lines, the first ones").type_name("N");
+  line.add_option("--last", last, "the last N lines").type_name("N");
   line.add_flag("--stack", stack, "with the stack of calls at each match");
   line.add_option("SPEC", arguments);
   if (auto status = line.parse_args(args)) return *status;

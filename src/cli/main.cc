@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"info", "what is in a recording: command, end, crash, events, size", info_command},
     {"ps", "the processes of a recording", ps_command},
     {"dump", "every event of a recording, system calls decoded", dump_command},
+    {"syscalls", "system calls, as strace shows them: by name and condition, totals", syscalls_command},
     {"count", "how often something happens in a recorded run", count_command},
     {"log", "a log line for each time that something happens", log_command},
     {"calls", "every call of a function, with arguments and result", calls_command},

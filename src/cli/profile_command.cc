@@ -93,7 +93,7 @@ int profile_command(const Args& args) {
   session::ProfileRequest request;
   std::string svg, period = "100000", other;
   std::vector<std::string> arguments;
-  size_t most = 30;
+  uint64_t most = 30;
   bool folded = false;
   CommandLine line(
       "profile", "[options] [DIR]",
@@ -108,13 +108,13 @@ int profile_command(const Args& args) {
       "  backstep profile --from 90% --lines\n"
       "  backstep profile --diff fast-1 slow-1");
   asking.add_options(line);
-  line.add_option("--period", period, "ticks between two samples (100000)")->type_name("N");
+  line.add_option("--period", period, "ticks between two samples (100000)").type_name("N");
   line.add_flag("--lines", request.lines, "by source line instead of by function");
-  line.add_option("-n,--limit", most, "at most N rows (30)")->type_name("N");
-  line.add_option("--svg", svg, "write a flame graph to this file")->type_name("FILE");
+  line.add_option("-n,--limit", most, "at most N rows (30)").type_name("N");
+  line.add_option("--svg", svg, "write a flame graph to this file").type_name("FILE");
   line.add_flag("--folded", folded, "one line per stack, for other tools");
   line.add_option("--diff", other, "compare with this recording: how the shares have changed since")
-      ->type_name("DIR");
+      .type_name("DIR");
   line.add_option("DIR", asking.dir);
   if (auto status = line.parse_args(args)) return *status;
   const double ticks = std::atof(period.c_str());
