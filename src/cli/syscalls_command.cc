@@ -38,12 +38,12 @@ struct Options {
   std::vector<std::string> words;  // FILTER and DIR
   std::string process, from, to;
   uint64_t limit = kAll, last = kAll;
-  std::optional<size_t> strings;
+  uint64_t strings = kAll;
   bool failed = false;
   bool summary = false;
   bool json = false;
 
-  size_t shown() const { return strings.value_or(json ? kJsonStrings : kTextStrings); }
+  size_t shown() const { return strings != kAll ? strings : json ? kJsonStrings : kTextStrings; }
 };
 
 // ---- Which calls ----

@@ -34,7 +34,11 @@ Profile profile(Session& session, const ProfileRequest& request, const Watcher& 
     std::vector<std::string> stack;
     if (!complete) stack.push_back("[unknown]"), result.cut++;
     for (auto f = frames.rbegin(); f != frames.rend(); ++f) {
-      std::string name = f->function.empty() ? fmt::format("{:#x}", f->pc) : f->function;
+      std::string name = f->function;
+      if (name.empty()) {
+        const symbols::Module* m = session.program().module_at(f->pc);
+        name = m ? "[" + m->name.substr(m->name.rfind('/') + 1) + "]" : "[code without a file]";
+      }
       if (request.lines && f->line)
         name += fmt::format(" ({}:{})", f->file.substr(f->file.rfind('/') + 1), f->line);
       stack.push_back(std::move(name));

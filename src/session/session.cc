@@ -11,6 +11,8 @@
 #include "session/hits.h"
 #include "session/modules.h"
 #include "session/resolve.h"
+#include "timeline/moments.h"
+#include "timeline/wall_clock.h"
 
 namespace backstep::session {
 namespace {
@@ -40,22 +42,32 @@ Session::Session(const ReplayOptions& options, const recording::Library& library
       compiler_(program_) {}
 
 Position Session::moment(const std::string& text) const {
+  using timeline::MomentName;
   const timeline::LogIndex& log = timeline_.log();
-  if (text == "start") return log.birth().value_or(Position{});
-  if (text == "end") return log.last().position();
-  if (text.ends_with('%')) {
-    char* end = nullptr;
-    const double part = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() + text.size() - 1 && part >= 0 && part <= 100)
-      return {static_cast<Tick>(part / 100 * static_cast<double>(log.last().tick)), 0, 0};
+  const MomentName name = timeline::parse_moment(text, recording_);
+  switch (name.kind) {
+    case MomentName::Start:
+      return log.birth().value_or(Position{});
+    case MomentName::End:
+      return log.last().position();
+    case MomentName::Event: {
+      const uint64_t count = log.events() - log.own();
+      if (name.event >= count) throw Error(fmt::format("the log has events 0 to {}", count - 1), kExitUsage);
+      const auto at = log.at(log.own() + name.event);
+      return at ? at->position() : Position{};
+    }
+    case MomentName::Percent:
+      return {static_cast<Tick>(static_cast<double>(log.last().tick) * name.percent / 100), 0, 0};
+    case MomentName::Time:
+      return {timeline::WallClock(log, recording_.manifest()).at_time(name.ns).tick, 0, 0};
+    case MomentName::Point:
+      break;
   }
-  const events::Event e = events::parse(
-      text.find_first_not_of("0123456789_xXabcdefABCDEF") == std::string::npos ? "tick " + text : text);
-  if (e.op != events::Event::Op::One ||
-      (e.spec.kind != events::Kind::Tick && e.spec.kind != events::Kind::Point))
-    throw Error(fmt::format("'{}' is no moment: write start, end, 50%, a tick, or @TICK:0xPC", text),
+  if (name.process && *name.process != log.process())
+    throw Error(fmt::format("bookmark {} is in process #{}: ask that one, with -p '#{}'", text, *name.process,
+                            *name.process),
                 kExitUsage);
-  return {e.spec.tick, 0, e.spec.pc};
+  return {name.point.tick, 0, name.point.pc};
 }
 
 std::vector<Count> Session::count(const std::vector<std::string>& specs, const Stretch& stretch,

@@ -80,7 +80,7 @@ class Session {
   // The last `most` matches, in the order of time; looks at no more of the run than it must.
   std::vector<Hit> log_last(const LogRequest& request, size_t most, const Watcher& watcher);
 
-  // A moment as one writes it: start, end, a tick, @TICK:0xPC, N%.
+  // A moment as one writes it (timeline/moments.h). Throws Error.
   Position moment(const std::string& text) const;
 
   // From registers and the bytes at rsp.
