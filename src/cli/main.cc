@@ -31,6 +31,7 @@ constexpr Command kCommands[] = {
     {"log", "a log line for each time that something happens", log_command},
     {"calls", "every call of a function, with arguments and result", calls_command},
     {"profile", "where the ticks of a recorded run went", profile_command},
+    {"coverage", "which lines and functions recorded runs executed", coverage_command},
     {"events", "the kinds of events, and how they are written", events_command},
     {"checkpoints", "the checkpoints of a recording: list, make, remove", checkpoints_command},
     {"rm", "remove recordings", rm_command},

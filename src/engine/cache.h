@@ -140,6 +140,7 @@ inline Break* const kBreaks = reinterpret_cast<Break*>(layout::kBreaks);  // ind
 struct DataRange {
   Address start, end;
 };
+inline DataRange* const kCovered = reinterpret_cast<DataRange*>(layout::kCovered);
 // The longest operand: one that starts less than this before watched bytes may reach them.
 inline constexpr uint64_t kWatchReach = 64;
 
@@ -179,6 +180,8 @@ struct Cache {
   uint32_t break_top;    // … all below this one
   uint32_t free_break;   // head of the list of free ones below that; 0: none
   bool inline_breaks;    // code that is translated from now on asks and counts by itself
+  bool cover;            // blocks end with the first branch: what is translated is executed …
+  uint64_t covered;      // … and so many have left the cache (kCovered)
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;

@@ -437,6 +437,31 @@ void Engine::change_mode(bool& mode, bool value) {
   load_translations();
 }
 
+void Engine::set_cover(bool cover) {
+  if (cover == bs_cache.cover) return;
+  if (cover) {
+    translations_.save();
+    start_anew(true);
+    map_fixed(layout::kCovered, layout::kCoveredSize, PROT_READ | PROT_WRITE, "what was executed");
+  } else {
+    munmap(kCovered, layout::kCoveredSize);
+    start_anew(false);
+  }
+  bs_cache.covered = 0;
+  bs_cache.cover = cover;
+  flush();
+  bs_cache.covered = 0;
+}
+
+std::vector<DataRange> Engine::covered() const {
+  if (bs_cache.covered >= layout::kCoveredSize / sizeof(DataRange))
+    throw Error("more code was executed than can be remembered");
+  std::vector<DataRange> all(kCovered, kCovered + bs_cache.covered);
+  for (uint32_t i = 1; i < bs_cache.blocks; i++)
+    all.push_back({kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size});
+  return all;
+}
+
 void Engine::load_translations() {
   if (!anew_) translations_.load();
 }

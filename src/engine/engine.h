@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/cache.h"
 #include "engine/context.h"
@@ -61,6 +62,11 @@ class Engine {
   // Empties the cache; what is in it later is what was executed since. Kept translations are not taken in any
   // more, until start_anew(false).
   void start_anew(bool anew);
+
+  // From now on it is known which code is executed: in blocks, each of which was run from its start up to its
+  // end or to where the guest has stopped since.
+  void set_cover(bool cover);
+  std::vector<DataRange> covered() const;
 
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();

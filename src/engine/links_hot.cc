@@ -184,6 +184,9 @@ void flush() {
   Cache& c = bs_cache;
   remove_trap();
   if (c.break_count) forget_all_breaks();
+  constexpr uint64_t kMost = layout::kCoveredSize / sizeof(DataRange);
+  for (uint32_t i = 1; c.cover && i < c.blocks && c.covered < kMost; i++)
+    kCovered[c.covered++] = {kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size};
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
   if (c.hot) c.stats.flushes++;  // not the first time

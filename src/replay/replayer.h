@@ -55,6 +55,7 @@ class Replayer {
   // What is logged goes to the end of this file; what has been, is there.
   void log_to(Fd file) { taps_.log_to(std::move(file)); }
   uint64_t flush_log() { return taps_.flush_log(); }
+  void log_cover();  // the end of a window: which code was executed in it
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Halt run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
@@ -208,6 +209,8 @@ class Replayer {
   TapSet taps_{process_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   Tick next_period_ = ~0ull;
+  void note_cut();
+  std::vector<engine::DataRange> cuts_;  // blocks of code that the guest was stopped in: [stop, end of the block)
   std::vector<TapSet::Due> after_;  // matches behind the event that comes next
   std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
   WatchedMemory watch_{process_};

@@ -56,6 +56,7 @@ void TapSet::clear() {
   period_ = 0;
   due_.clear();
   next_due_ = 0;
+  cover_.reset();
 }
 
 void TapSet::compile(size_t index) {
@@ -85,6 +86,7 @@ bool TapSet::install_code() {
     if (tap.off) continue;
     if (tap.kind == Tap::Period) period_ = period_ ? std::gcd(period_, tap.length) : tap.length;
     for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
+    if (tap.kind == Tap::Cover) cover_ = hot.number;
     if (tap.kind != Tap::Pc) continue;
     // In the order of the list.
     HotTap** last = &places_[tap.start];
@@ -209,6 +211,27 @@ void TapSet::log(const HotTap& hot, const Surroundings& around, uint64_t event, 
                          pc,
                          bs_taps.thread,
                          static_cast<uint32_t>(tap.values.size() + (tap.stack ? 2 : 0))};
+  std::memcpy(bytes.data(), &record, sizeof record);
+  make_room(bytes.size());
+  std::memcpy(bs_taps.p, bytes.data(), bytes.size());
+  bs_taps.p += bytes.size();
+}
+
+void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe) {
+  std::vector<uint8_t> bytes(sizeof(TapRecord));
+  auto put = [&](const void* data, size_t size) {
+    const auto length = static_cast<uint32_t>(size);
+    const auto* p = reinterpret_cast<const uint8_t*>(&length);
+    bytes.insert(bytes.end(), p, p + sizeof length);
+    p = static_cast<const uint8_t*>(data);
+    bytes.insert(bytes.end(), p, p + size);
+  };
+  put(ranges.data(), ranges.size() * sizeof ranges[0]);
+  put(maybe.data(), maybe.size() * sizeof maybe[0]);
+  TapRecord record{};
+  record.size = static_cast<uint32_t>(bytes.size());
+  record.tap = static_cast<uint32_t>(*cover_);
+  record.values = 2;
   std::memcpy(bytes.data(), &record, sizeof record);
   make_room(bytes.size());
   std::memcpy(bs_taps.p, bytes.data(), bytes.size());

@@ -53,6 +53,11 @@ class TapSet {
   const Due* due() const { return next_due_ < due_.size() ? &due_[next_due_] : nullptr; }
   void pass_due() { next_due_++; }
 
+  // The tap that wants to know which code is executed; none: nobody.
+  std::optional<size_t> cover() const { return cover_; }
+  // Logs that: ranges of code that was, and instructions of which it is not known.
+  void log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe);
+
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }
   // A multiple of it has come.
@@ -78,6 +83,7 @@ class TapSet {
   uint64_t period_ = 0;
   std::vector<Due> due_;
   size_t next_due_ = 0;
+  std::optional<size_t> cover_;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

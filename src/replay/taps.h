@@ -22,6 +22,7 @@ struct Tap {
     Store,   // … are written to, whatever is written
     Period,  // a multiple of `length` ticks
     Moment,  // `moments`
+    Cover,   // which code is executed; logged once, at the end of the window
   };
   enum Action : uint8_t { Stop, Count, Log };
 

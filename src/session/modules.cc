@@ -70,23 +70,4 @@ std::vector<symbols::Module> modules_of(const timeline::LogIndex& log, const rec
   return modules;
 }
 
-std::vector<uint8_t> code_of(const symbols::Module& module, Address start, Address end) {
-  Elf* elf = module.elf().elf();
-  size_t count = 0, size = 0;
-  const char* bytes = elf_rawfile(elf, &size);
-  if (!bytes || elf_getphdrnum(elf, &count) != 0) return {};
-  const uint64_t low = start - module.bias, length = end - start;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Phdr p;
-    if (!gelf_getphdr(elf, static_cast<int>(i), &p) || p.p_type != PT_LOAD) continue;
-    if (low < p.p_vaddr || low - p.p_vaddr >= p.p_filesz) continue;
-    const uint64_t offset = p.p_offset + (low - p.p_vaddr);
-    const uint64_t n = std::min(length, p.p_filesz - (low - p.p_vaddr));
-    if (offset >= size) return {};
-    const char* from = bytes + offset;
-    return {from, from + std::min<uint64_t>(n, size - offset)};
-  }
-  return {};
-}
-
 }  // namespace backstep::session

@@ -12,7 +12,6 @@
 
 #include "guest/syscall_table.h"
 #include "isa/decode.h"
-#include "session/modules.h"
 #include "session/session.h"
 
 namespace backstep::session {
@@ -282,9 +281,10 @@ class Resolver {
       for (size_t i = 0; i < ranges.size() && i < 16; i++) {
         if (!f.module) continue;
         const auto [start, end] = ranges[i];
-        const std::vector<uint8_t> bytes = code_of(*f.module, start, end);
-        for (size_t at = 0; at < bytes.size();) {
-          const isa::Insn in = isa::decode(bytes.data() + at, bytes.size() - at);
+        const std::string_view text = f.module->elf().bytes(start - f.module->bias, end - start);
+        const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+        for (size_t at = 0; at < text.size();) {
+          const isa::Insn in = isa::decode(bytes + at, text.size() - at);
           if (in.cls == isa::Class::Bad || in.length == 0) break;
           const Address pc = start + at, target = pc + in.length + static_cast<int64_t>(in.rel);
           at += in.length;

@@ -214,8 +214,8 @@ std::vector<Function> Program::all_functions(const Module& module) const {
   };
   // The last symbol of an address has the best name. Labels are functions where nothing better covers them.
   for (const Symbol& symbol : names->elf()->symbols()) {
-    if (!symbol.code || (symbol.label && names->elf()->symbol_at(symbol.start)->start != symbol.start))
-      continue;
+    const Symbol* best = symbol.label ? names->elf()->symbol_at(symbol.start) : nullptr;
+    if (!symbol.code || (best && best->start != symbol.start)) continue;
     if (last && last->start != symbol.start) add(*last);
     last = &symbol;
   }

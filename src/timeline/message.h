@@ -20,7 +20,7 @@ enum class Command : uint8_t {
   Stage,         // a part of the Taps, if they are too many for one message
   Install,       // Taps, or the last part of them
   LogTo,         // with a file: what taps log goes to its end
-  Collect,       // -> bytes logged so far, TapCount of each tap
+  Collect,       // end of the window -> bytes logged so far, TapCount of each tap
   Run,           // Until, output -> Halt
   Step,          // tid, count, range, Until, output -> Halt
   Search,        // Until -> Found

@@ -177,7 +177,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     Window* window = pool.wait(attention);
     if (!window) return give_up();
     learn(window->start, window->began, window->at.tick);
-    auto collected = window->worker.collect(sweep.taps.list.size());
+    auto collected = window->worker.collect(sweep.taps.list.size(), window->end.why != Halt::AtTick);
     window->logged = collected.logged;
     done += static_cast<double>(window->at.tick - window->began) / length;
     if (sweep.progress) sweep.progress(std::min(done, 1.0));

@@ -254,6 +254,7 @@ class Service {
         break;
       }
       case Command::Collect:
+        if (u.get<bool>()) replayer_.log_cover();
         answer.put(replayer_.flush_log());
         for (const replayer::TapCount& c : replayer_.tap_counts()) answer.put(c);
         break;
@@ -662,8 +663,8 @@ Halt Worker::end_run() {
   return receive(nullptr).get<Halt>();
 }
 
-Worker::Collected Worker::collect(size_t taps) {
-  Unpacker u = ask(Command::Collect, Packer());
+Worker::Collected Worker::collect(size_t taps, bool end) {
+  Unpacker u = ask(Command::Collect, Packer().put(end));
   Collected result;
   result.logged = u.get<uint64_t>();
   result.counts.resize(taps);

@@ -81,7 +81,8 @@ class Worker {
     uint64_t logged = 0;  // bytes in the file
     std::vector<replayer::TapCount> counts;
   };
-  Collected collect(size_t taps);  // how many were installed
+  // How many were installed; `end`: the window has been replayed.
+  Collected collect(size_t taps, bool end);
   // run() in two steps, so that several can run at the same time; without output.
   void begin_run(const Until& until);
   Halt end_run();
