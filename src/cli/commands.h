@@ -22,6 +22,7 @@ int count_command(const Args& args);
 int log_command(const Args& args);
 int events_command(const Args& args);
 int calls_command(const Args& args);
+int session_command(const Args& args);
 int coverage_command(const Args& args);
 int profile_command(const Args& args);
 

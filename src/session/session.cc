@@ -243,10 +243,13 @@ std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& register
   };
   const symbols::Stack found = symbols::unwind(program_, registers, read);
   *complete = found.complete;
+  return named(found);
+}
+
+std::vector<StackFrame> Session::named(const symbols::Stack& stack) const {
   std::vector<StackFrame> frames;
-  for (const symbols::Frame& f : found.frames) {
-    const Address at = f.call_site ? f.pc - 1 : f.pc;
-    const auto inlined = program_.frames_at(at);
+  for (const symbols::Frame& f : stack.frames) {
+    const auto inlined = program_.frames_at(f.call_site ? f.pc - 1 : f.pc);
     if (inlined.empty()) frames.push_back({f.pc, "", "", 0, false});
     for (size_t i = 0; i < inlined.size(); i++)
       frames.push_back({f.pc, inlined[i].function, inlined[i].file, inlined[i].line, i + 1 < inlined.size()});

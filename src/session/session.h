@@ -86,6 +86,7 @@ class Session {
   // From registers and the bytes at rsp.
   std::vector<StackFrame> frames(const symbols::UnwindRegisters& registers, Address stack,
                                  std::span<const uint8_t> bytes, bool* complete) const;
+  std::vector<StackFrame> named(const symbols::Stack& stack) const;
 
  private:
   recording::Library library_;

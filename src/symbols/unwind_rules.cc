@@ -35,7 +35,11 @@ FrameRule rule_of(Dwarf_Frame* frame, int number) {
   Dwarf_Op* ops = nullptr;
   size_t count = 0;
   if (dwarf_frame_register(frame, number, memory, &ops, &count) != 0) return {FrameRule::kUndefined};
-  if (count == 0) return {ops == nullptr ? FrameRule::kSame : FrameRule::kUndefined};
+  // What is not said of a register that functions must preserve is that this one does not touch it. (libdw
+  // knows that by its back ends, which its static library does not have.)
+  constexpr uint32_t kPreserved = 1u << 3 | 1u << 6 | 0xf000;  // rbx, rbp, r12 to r15
+  if (count == 0)
+    return {ops == nullptr || kPreserved >> number & 1 ? FrameRule::kSame : FrameRule::kUndefined};
   bool is_value = ops[count - 1].atom == DW_OP_stack_value;
   size_t steps = count - (is_value ? 1 : 0);
   if (steps > 0 && steps <= 2 && ops[0].atom == DW_OP_call_frame_cfa &&
