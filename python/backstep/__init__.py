@@ -1,0 +1,334 @@
+"""Ask a recording of Backstep from Python.
+
+    import backstep
+    with backstep.open("parser-3") as s:
+        print(s.count("call malloc"))
+        for hit in s.log("parse.c:42", "n", "s->name"):
+            print(hit.at, hit.thread, hit.values["n"])
+        s.goto("end")
+        for frame in s.stack():
+            print(frame.function, frame.file, frame.line)
+
+A session is a process of its own (`backstep session`), which this module starts and talks to (docs/session-protocol.md), so
+nothing of the recorded program is ever in yours. What goes wrong is an Error with the sentence that the command line prints.
+"""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread"]
+__version__ = "0.1.0"
+
+CANCELLED = -32001
+
+
+class Error(Exception):
+    """Something could not be done; the text is a sentence that says why."""
+
+    def __init__(self, message: str, code: int = 0):
+        super().__init__(message)
+        self.code = code
+
+
+class Cancelled(Error):
+    """What was under way was cancelled."""
+
+
+@dataclass
+class Frame:
+    """One function on a stack. `inlined`: it is part of the code of the next one."""
+
+    pc: int
+    function: Optional[str] = None
+    file: Optional[str] = None
+    line: Optional[int] = None
+    inlined: bool = False
+
+
+@dataclass
+class Moment:
+    """Where the session is, and why it is there."""
+
+    at: str
+    tick: int
+    pc: int
+    thread: int
+    tid: int
+    event: int = 0
+    function: Optional[str] = None
+    file: Optional[str] = None
+    line: Optional[int] = None
+    why: Optional[str] = None
+    signal: Optional[int] = None
+
+
+@dataclass
+class Hit:
+    """A match of an event. `values` are what the expressions were there, `texts` the same as people read them."""
+
+    at: str
+    tick: int
+    pc: int
+    thread: int
+    values: Dict[str, Any]
+    texts: Dict[str, str]
+    stack: List[Frame] = field(default_factory=list)
+    stack_complete: bool = True
+
+
+@dataclass
+class Call:
+    """One call of a function. `end`: 'returned', 'jumped' (a tail call) or 'unknown'; `ticks`: how long it took."""
+
+    at: str
+    tick: int
+    thread: int
+    function: str
+    args: List[Dict[str, Any]]
+    ret: Any
+    end: str
+    caller: Frame
+    left: Optional[str] = None
+    ticks: Optional[int] = None
+
+
+@dataclass
+class Value:
+    """What an expression is at the current time; `why`: it has no value, and this is the reason."""
+
+    expression: str
+    text: str
+    value: Any
+    type: Optional[str] = None
+    why: Optional[str] = None
+
+
+@dataclass
+class Thread:
+    thread: int
+    tid: int
+    has_turn: bool
+    in_call: bool
+    pc: int
+
+
+def _make(kind: type, data: Dict[str, Any]) -> Any:
+    """An object of what the answer has; what a newer program says in addition is left out."""
+    known = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    return kind(**{k: v for k, v in data.items() if k in known})
+
+
+def open(recording: str = "", process: Optional[str] = None, program: Optional[str] = None) -> "Session":
+    """A session with a recording: a name, a path, or the latest one. `program`: the backstep to use ($BACKSTEP, or that of
+    the search path)."""
+    return Session(recording, process, program)
+
+
+class Session:
+    """A recording that is being asked, at one moment of its history. Use it in a `with`, or close() it."""
+
+    def __init__(self, recording: str = "", process: Optional[str] = None, program: Optional[str] = None):
+        command = [program or os.environ.get("BACKSTEP") or "backstep", "session"]
+        if process is not None:
+            command += ["-p", str(process)]
+        if recording:
+            command.append(recording)
+        try:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                             stderr=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1)
+        except FileNotFoundError:
+            raise Error(f"there is no program '{command[0]}': install Backstep, or set BACKSTEP to its path") from None
+        self._next = 0
+        self.on_progress: Optional[Callable[[float], None]] = None
+        self.on_note: Optional[Callable[[str], None]] = None
+        self.version = self.ask("version")["version"]
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the session; its process is gone then."""
+        if self._process.poll() is None and self._process.stdin:
+            try:
+                self._process.stdin.close()
+            except OSError:
+                pass
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream:
+                stream.close()
+
+    # --- the protocol ---
+
+    def _send(self, message: Dict[str, Any]) -> None:
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError):
+            self._gone()
+
+    def _gone(self) -> None:
+        said = ""
+        if self._process.stderr and not self._process.stderr.closed:
+            self._process.wait()
+            said = self._process.stderr.read().strip()
+        if said.startswith("backstep: "):
+            said = said[len("backstep: "):]
+        raise Error(said or "the session has ended")
+
+    def _receive(self) -> Dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            self._gone()
+        return json.loads(line)
+
+    def _stream(self, method: str, params: Dict[str, Any], kind: str) -> Iterator[Dict[str, Any]]:
+        """Notifications of this kind that belong to the request; its result is the generator's."""
+        self._next += 1
+        request = self._next
+        self._send({"jsonrpc": "2.0", "id": request, "method": method,
+                    "params": {k: v for k, v in params.items() if v is not None}})
+        over = False
+        try:
+            while True:
+                message = self._receive()
+                if "method" in message:
+                    if message["params"].get("id") != request:
+                        continue
+                    if message["method"] == kind:
+                        yield message["params"]
+                    elif message["method"] == "progress" and self.on_progress:
+                        self.on_progress(message["params"]["done"])
+                    elif message["method"] == "note" and self.on_note:
+                        self.on_note(message["params"]["text"])
+                elif message.get("id") == request:
+                    over = True
+                    if "error" in message:
+                        error = message["error"]
+                        raise (Cancelled if error["code"] == CANCELLED else Error)(error["message"], error["code"])
+                    return message["result"]
+        finally:
+            if not over and self._process.poll() is None:  # whoever asked does not want the rest
+                self._next += 1
+                cancel = self._next
+                self._send({"jsonrpc": "2.0", "id": cancel, "method": "cancel", "params": {"id": request}})
+                waiting = {request, cancel}
+                while waiting:
+                    waiting.discard(self._receive().get("id", 0))
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Any method of the protocol, by its name."""
+        stream = self._stream(method, params, "")
+        while True:
+            try:
+                next(stream)
+            except StopIteration as end:
+                return end.value
+
+    # --- about the recording ---
+
+    def info(self) -> Dict[str, Any]:
+        return self.ask("info")
+
+    def processes(self) -> List[Dict[str, Any]]:
+        return self.ask("processes")
+
+    def use_process(self, process: int) -> Dict[str, Any]:
+        """From now on the session is about this process (its number in processes()), at its beginning."""
+        return self.ask("process", process=process)
+
+    # --- questions about the run ---
+
+    def count(self, *specs: str, start: Optional[str] = None, end: Optional[str] = None) -> Any:
+        """How often an event matches; of several, a list."""
+        counts = [c["count"] for c in self.ask("count", specs=list(specs), **{"from": start, "to": end})]
+        return counts[0] if len(specs) == 1 else counts
+
+    def log(self, spec: str, *values: str, stack: bool = False, limit: Optional[int] = None, last: Optional[int] = None,
+            start: Optional[str] = None, end: Optional[str] = None) -> Iterator[Hit]:
+        """Each match of an event in the order of time, with the values of expressions there."""
+        params = {"spec": spec, "values": list(values), "stack": stack, "limit": limit, "last": last, "from": start, "to": end}
+        stream = self._stream("log", params, "hit")
+        try:
+            for hit in stream:
+                hit["stack"] = [_make(Frame, f) for f in hit.get("stack", [])]
+                yield _make(Hit, hit)
+        finally:
+            stream.close()  # type: ignore[attr-defined]
+
+    def calls(self, function: str, limit: Optional[int] = None, start: Optional[str] = None,
+              end: Optional[str] = None) -> Iterator[Call]:
+        """Every call of a function, in the order in which they began."""
+        stream = self._stream("calls", {"function": function, "limit": limit, "from": start, "to": end}, "call")
+        try:
+            for call in stream:
+                call["caller"] = _make(Frame, call["caller"])
+                yield _make(Call, call)
+        finally:
+            stream.close()  # type: ignore[attr-defined]
+
+    def profile(self, period: int = 100_000, lines: bool = False, start: Optional[str] = None,
+                end: Optional[str] = None) -> Dict[str, Any]:
+        return self.ask("profile", period=period, lines=lines, **{"from": start, "to": end})
+
+    def coverage(self, system: bool = False, start: Optional[str] = None, end: Optional[str] = None) -> List[Dict[str, Any]]:
+        return self.ask("coverage", system=system, **{"from": start, "to": end})
+
+    # --- movement ---
+
+    def now(self) -> Moment:
+        return _make(Moment, self.ask("now"))
+
+    def goto(self, moment: str) -> Moment:
+        """start, end, a tick, @TICK:0xPC, 50%, 14:03:22, event 106, a bookmark."""
+        return _make(Moment, self.ask("goto", to=moment))
+
+    def forward(self, *events: str) -> Moment:
+        """To the next match of one of the events, or the end."""
+        return _make(Moment, self.ask("forward", events=list(events)))
+
+    def backward(self, *events: str) -> Moment:
+        """To the last match before now of one of the events, or the start."""
+        return _make(Moment, self.ask("backward", events=list(events)))
+
+    def step(self, count: int = 1, back: bool = False, tid: Optional[int] = None) -> Moment:
+        """Instructions of a thread, forwards or backwards."""
+        return _make(Moment, self.ask("step", count=count, back=back, tid=tid))
+
+    # --- the state at the current time ---
+
+    def stack(self, tid: Optional[int] = None) -> List[Frame]:
+        return [_make(Frame, f) for f in self.ask("stack", tid=tid)["frames"]]
+
+    def value(self, expression: str, frame: int = 0, tid: Optional[int] = None) -> Any:
+        """What an expression is; None if it has no value here (explain() says why)."""
+        return self.explain(expression, frame, tid).value
+
+    def explain(self, expression: str, frame: int = 0, tid: Optional[int] = None) -> Value:
+        return _make(Value, self.ask("value", expression=expression, frame=frame, tid=tid))
+
+    def locals(self, frame: int = 0, tid: Optional[int] = None) -> List[Value]:
+        return [_make(Value, v) for v in self.ask("locals", frame=frame, tid=tid)]
+
+    def threads(self) -> List[Thread]:
+        return [_make(Thread, t) for t in self.ask("threads")]
+
+    def registers(self, tid: Optional[int] = None) -> Dict[str, int]:
+        return self.ask("registers", tid=tid)
+
+    def memory(self, address: int, size: int) -> bytes:
+        """As many bytes as can be read."""
+        return bytes.fromhex(self.ask("memory", address=address, size=size)["bytes"])
