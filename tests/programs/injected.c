@@ -98,7 +98,9 @@ static void wait_epoll_pwait(void) {
   while (!handled) epoll_pwait(epoll, &got, 1, -1, &none);
 }
 static void wait_sigwait(void) {
-  CHECK(sigwaitinfo(&usr1, 0) == SIGUSR1);
+  int signo;
+  while ((signo = sigwaitinfo(&usr1, 0)) < 0) CHECK(errno == EINTR);  // SIGUSR2
+  CHECK(signo == SIGUSR1);
   handled = 1;
 }
 static void wait_signalfd(void) {
