@@ -39,7 +39,7 @@ namespace {
 // The name that /proc/self/exe and /proc/self/maps show for an open file.
 std::string name_of_fd(int fd, const std::string& fallback) {
   char name[PATH_MAX];
-  ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
+  ssize_t n = readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
   if (n > 0 && name[0] == '/') return std::string(name, n);
   char* real = realpath(fallback.c_str(), nullptr);
   std::string result = real ? real : fallback;

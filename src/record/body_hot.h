@@ -3,13 +3,17 @@
 // Each guest thread has a *body* for that: it makes system calls on copies of the guest's buffers
 // (scratch.h), never touches guest memory, runs no guest code, and lends the guest thread its tid, its entry
 // in /proc and its name.
+//
+// Other kernel threads of ours are *seats*: places where the runner can be. A body and a seat sleep in the
+// same way; the runner goes from one to another (move_runner), where descriptors, working directory and
+// namespaces are those of the guest thread that has the turn (record_seats.cc).
 #pragma once
 #include <cstdint>
 
 namespace backstep::recorder {
 
 struct Body {
-  enum Command : uint32_t { Nothing, Call, Leave };
+  enum Command : uint32_t { Nothing, Call, Leave, Start, Sit };
   uint32_t command = Nothing;  // the body sleeps on this word
   uint32_t busy = 0;           // a call is under way; its result is there when this is 0 again
   uint32_t interrupt = 0;      // the call is to be called off
@@ -20,6 +24,7 @@ struct Body {
   long call[7] = {};  // number and arguments
   long result = 0;
   void* stack = nullptr;  // lowest address
+  Body* other = nullptr;  // whom it is to start
 };
 
 // What bodies and signal handlers tell the thread that runs the guest.
@@ -27,6 +32,8 @@ struct Wakeups {
   uint32_t counter;  // grows with every event that the runner must look at; it sleeps on this word
   uint32_t idle;     // the runner sleeps
   int pid, runner;   // process and thread id of the runner
+  uint32_t moved;  // the runner has been elsewhere: its signals may come to a kernel thread that it has left
+  uint32_t late;   // one of those has come to the first kernel thread, and ended the call that it was in
 };
 extern Wakeups bs_wakeups;
 
@@ -50,6 +57,30 @@ void begin_call(Body& body, uint64_t nr, const uint64_t args[6]);
 void interrupt_call(Body& body);
 void end_body(Body& body);
 void free_stack(Body& body);  // after its thread is gone
+
+// `body` starts `other`, which has the same descriptors, working directory and namespaces. False: the kernel
+// refuses.
+bool start_by(Body& body, Body& other);
+
+// The caller goes on in the kernel thread of another body, on the same stack; its own, `from`, sleeps as
+// bodies do, on a stack that it must have (prepare_stack). Signals are blocked as in a body when this
+// returns.
+bool prepare_stack(Body& body);
+void move_runner(Body& from, Body& to);
+
+// What comes to a kernel thread that is not the runner, for the runner to take.
+struct Passed {
+  uint32_t state;      // kFree, kBeingWritten, kThere
+  uint32_t timer;      // index of a timer of the guest's, if signo is 0
+  int signo, overrun;  // else a signal to the first guest thread, whose body the kernel thread is
+  unsigned char info[128];
+  enum : uint32_t { kFree, kBeingWritten, kThere };
+};
+inline constexpr unsigned kPassed = 64;
+extern Passed bs_passed[kPassed];
+// In its handler. False: there is no room.
+bool pass_timer(uint32_t timer, int overrun);
+bool pass_signal(int signo, const void* info);
 
 // Makes the runner look around, from any thread.
 void wake_runner();

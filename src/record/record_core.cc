@@ -118,6 +118,7 @@ std::unique_ptr<Context> Recorder::state_of_thread(const Thread& thread) const {
 // While our signals still work: the bodies leave. Those of threads that do not die are at rest when this
 // returns.
 void Recorder::send_bodies_off(int signo) {
+  go_home();
   auto departures = std::make_unique<std::vector<Departure>>();
   if (!dying_) dying_ = &process_.current();
   for (const auto& [name, task] : turns_.tasks()) {
@@ -255,7 +256,8 @@ void Recorder::end_with_core(int signo, uint64_t mask) {
   __atomic_store_n(&bs_departures.go, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &bs_departures.go, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   if (rest) leave_by_frame(rest, first->fs_base, first->gs_base);
-  for (;;) syscall(SYS_pause);
+  // A kernel thread that is none of the program's need not be seen.
+  for (;;) syscall(gettid() == getpid() ? SYS_pause : SYS_exit, 0);
 }
 
 }  // namespace backstep::recorder

@@ -121,7 +121,9 @@ void Recorder::give_back_signals() {
     while (syscall(SYS_rt_sigtimedwait, &set, &later, &now, 8) > 0) waiting.push_back(later);
   }
   for (const siginfo_t& info : waiting)
-    if (syscall(SYS_rt_sigqueueinfo, getpid(), info.si_signo, &info) != 0 &&
+    // The kernel lets a thread that names itself claim what the signal came with; it goes to the process all
+    // the same.
+    if (syscall(SYS_rt_sigqueueinfo, gettid(), info.si_signo, &info) != 0 &&
         s.pending_count < kPendingSignals) {
       s.pending[s.pending_count] = info;
       s.pending_count = s.pending_count + 1;
@@ -136,7 +138,8 @@ void Recorder::deliver_pending(uint64_t nr, int64_t result) {
   ctx.stop_request = 0;
   bs_record.attention = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0)
+  if (bs_record.pending_count == 0 && turns_.current().signals.empty() && bs_record.timer_hit_count == 0 &&
+      !has_passed())
     return;
   bool first = true;
   route_signals();
@@ -231,6 +234,7 @@ void Recorder::set_real_mask() {
   mask &= ~kFaults;
   if (lodger) lodger_mask(process_.signals.mask & ~kFaults);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+  if (bs_wakeups.moved) show_first_mask();
 }
 
 }  // namespace backstep::recorder

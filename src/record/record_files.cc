@@ -45,7 +45,7 @@ int64_t file_with(const std::string& text, uint64_t flags, const std::string& na
   fchmod(fd, 0444);
   // With the rights that were asked for (F_GETFL), in the lowest place that is free.
   const auto opened = static_cast<int>(flags & (O_ACCMODE | O_NONBLOCK | O_CLOEXEC));
-  if (Fd again(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), opened)); again)
+  if (Fd again(::open(fmt::format("/proc/thread-self/fd/{}", fd).c_str(), opened)); again)
     dup3(again.get(), fd, opened & O_CLOEXEC);
   return fd;
 }
@@ -66,8 +66,8 @@ void show_state(const Task& task, bool current, Shown::Thread& thread) {
 std::string Recorder::whole_path(uint64_t dirfd, const std::string& path) const {
   if (path.starts_with('/') || !(kind_of(dirfd) & kFdProc)) return path;
   char folder[4096];
-  ssize_t n =
-      readlink(fmt::format("/proc/self/fd/{}", static_cast<int>(dirfd)).c_str(), folder, sizeof folder);
+  ssize_t n = readlink(fmt::format("/proc/thread-self/fd/{}", static_cast<int>(dirfd)).c_str(), folder,
+                       sizeof folder);
   if (n > 0) return std::string(folder, static_cast<size_t>(n)) + "/" + path;
   // There is no /proc any more (chroot).
   const auto known = proc_folders_.find(static_cast<int>(dirfd));
@@ -226,7 +226,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   const bool truncates = flags & O_TRUNC || nr == SYS_creat || nr == SYS_openat2;
   const auto found = shown_file(path);
   // A file that we make is one of this process's.
-  const bool ours = turns_.current().fd_kinds.empty();
+  const bool ours = !has_own_files_as_lodger();
   const auto text = ours && found && !found->hidden ? proc_text(*found) : std::nullopt;
   const bool own = found && found->own;
   int64_t result;
@@ -391,6 +391,17 @@ std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6
 
 int64_t Recorder::do_close_range(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_close_range);
+  uint64_t flags = args[2];
+  if (flags & CLOSE_RANGE_UNSHARE && bs_record.threads && !vfork_ && !bs_record.lodger &&
+      !(flags & ~static_cast<uint64_t>(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) &&
+      static_cast<unsigned>(args[0]) <= static_cast<unsigned>(args[1])) {
+    const uint64_t own[6] = {CLONE_FILES};
+    if (const int64_t err = do_own_world(syscall_row(SYS_unshare), SYS_unshare, own)) {
+      log_call(row, SYS_close_range, args, err, false);
+      return err;
+    }
+    flags &= ~static_cast<uint64_t>(CLOSE_RANGE_UNSHARE);
+  }
   // Our descriptors are holes in the range.
   auto first = static_cast<unsigned>(args[0]), last = static_cast<unsigned>(args[1]);
   std::vector<unsigned> ours;
@@ -404,7 +415,7 @@ int64_t Recorder::do_close_range(const uint64_t args[6]) {
   for (size_t i = 0; i < ours.size() && result == 0; i++) {
     bool end = i + 1 == ours.size();
     uint64_t to = end ? last : ours[i] - 1ull;
-    const uint64_t part[6] = {from, to, args[2]};
+    const uint64_t part[6] = {from, to, flags};
     if (from <= to || (end && first > last)) result = execute(row, SYS_close_range, part);
     from = ours[i] + 1ull;
   }

@@ -483,6 +483,7 @@ bool record_syscall_hot(Context& ctx) {
     return true;
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
+  if (nr == 282 || nr == 289) s.signalfds = true;  // signalfd, signalfd4
   if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 310 /*process_vm_readv*/ ||
       nr == 311 /*…_writev*/ || nr == 31 /*shmctl*/ || changes_rights(nr) ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
@@ -540,6 +541,9 @@ bool record_host_op(Context& ctx, const isa::Insn& insn) {
 
 namespace {
 
+constexpr uint64_t kFaultSignals =
+    1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
+
 // The kernel keeps one SIGTRAP for us and forgets others that are sent before we have that one (those of
 // timers apart). So each may stand for all.
 void expect_all() {
@@ -555,11 +559,49 @@ bool is_bare(const siginfo_t& info) {
   return info.si_code == SI_USER && info.si_pid == 0 && info.si_uid == 0;
 }
 
+bool is_runner() {
+  constexpr long kGettid = 186;
+  return hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) == bs_wakeups.runner;
+}
+
+// Another kernel thread of the same process, which may have a child of vfork in its memory.
+bool is_beside_runner() {
+  constexpr long kGetpid = 39;
+  return bs_wakeups.moved && hot::syscall6(kGetpid, 0, 0, 0, 0, 0, 0) == bs_wakeups.pid && !is_runner();
+}
+
+// A signal that has come to a kernel thread which is not the runner: to one where the runner was when it was
+// asked for, or to the first guest thread, whose body the first kernel thread is then (record_seats.cc).
+void pass_on(const siginfo_t& info, ucontext_t& uc) {
+  const auto value = reinterpret_cast<uint64_t>(info.si_value.sival_ptr);
+  const bool told = info.si_code == SI_QUEUE || info.si_code == SI_TIMER;
+  if (info.si_signo != SIGTRAP || !(told || info.si_code == SI_SIGIO)) {
+    // The others wait in the kernel, as below. It may be one that is ignored.
+    if (bs_record.ignored_mask >> (info.si_signo - 1) & 1 && info.si_code <= 0) return;
+    pass_signal(info.si_signo, &info);
+    uint64_t mask;
+    __builtin_memcpy(&mask, &uc.uc_sigmask, 8);
+    mask |= ~(bs_record.fatal_mask | kFaultSignals);
+    __builtin_memcpy(&uc.uc_sigmask, &mask, 8);
+  } else if (told && value == kDepartSignal) {
+    return depart(uc);
+  } else {
+    bs_wakeups.late = 1;
+    if (told && value >> 31 == kTimerSignal >> 31)
+      pass_timer(static_cast<uint32_t>(value & 0x7fff'ffff), info.si_overrun);
+    if (told && value == kCheckpointSignal) bs_record.checkpoint_request = true;
+  }
+  wake_runner();  // which looks at everything
+}
+
 // One of ours: it may be any, to the runner or to a body.
 engine::SignalVerdict look_everywhere(ucontext_t& uc) {
-  constexpr long kGettid = 186;
-  if (bs_record.threads && hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) {
+  if ((bs_record.threads || bs_wakeups.moved) && !is_runner()) {
     depart(uc);
+    if (bs_wakeups.moved) {
+      bs_wakeups.late = 1;
+      wake_runner();
+    }
     return engine::SignalVerdict::Later;
   }
   expect_all();
@@ -581,6 +623,10 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
   const bool to_body = signo == SIGTRAP && about->si_code == SI_QUEUE &&
                        reinterpret_cast<uint64_t>(about->si_value.sival_ptr) == kInterruptSignal;
   if (to_body) return engine::SignalVerdict::Later;
+  if (bs_wakeups.moved && !(signo == SIGTRAP && is_bare(*about)) && is_beside_runner()) {
+    pass_on(*about, *uc);
+    return engine::SignalVerdict::Later;
+  }
   s.attention = 1;
   if (signo == SIGTRAP && about->si_code == SI_SIGIO) {  // of inotify
     expect_all();
@@ -622,11 +668,9 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;
   }
-  constexpr uint64_t kFaults =
-      1ull << 10 | 1ull << 6 | 1ull << 7 | 1ull << 3 | 1ull << 4;  // SEGV BUS FPE ILL TRAP
   uint64_t mask;
   __builtin_memcpy(&mask, &uc->uc_sigmask, 8);
-  mask |= ~(s.fatal_mask | kFaults);
+  mask |= ~(s.fatal_mask | kFaultSignals);
   __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
   if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
   // Who leaves a core file is to be found between two instructions: SIGQUIT, ABRT, XCPU, XFSZ, SYS.

@@ -71,6 +71,7 @@ struct HotState {
   bool filtered;                 // some thread has a filter on its calls (seccomp)
   bool trapped;                  // some instructions raise a signal in this thread (PR_SET_TSC)
   bool chaos;                    // chaos mode: calls that move bytes are not made as asked
+  bool signalfds;                // there may be some
   Body* lodger;                  // the thread that has the turn is one: this makes its calls
   volatile bool turn_request;    // something happened that may pass the turn on
   volatile bool checkpoint_request;  // it is time for one

@@ -86,11 +86,13 @@ void Recorder::note_writable(int fd) {
 
 void Recorder::note_inherited_files() {
   std::error_code ec;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ec)) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/thread-self/fd", ec)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     const int flags = fcntl(fd, F_GETFL);
     if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !is_our_fd(static_cast<uint64_t>(fd)))
       note_writable(fd);
+    std::error_code none;
+    bs_record.signalfds |= std::filesystem::read_symlink(entry, none) == "anon_inode:[signalfd]";
   }
 }
 

@@ -58,16 +58,6 @@ int stopped_by(int signo, int event = 0) {
 
 }  // namespace
 
-// The turn goes from one to the other.
-void Recorder::use_lodger(Task& from, Task& next) {
-  HotState& s = bs_record;
-  s.lodger = next.thread->lodger ? next.body.get() : nullptr;
-  if (from.fd_kinds.empty() && next.fd_kinds.empty()) return;
-  (from.fd_kinds.empty() ? fd_kinds_ : from.fd_kinds).assign(std::begin(s.fd_kind), std::end(s.fd_kind));
-  const auto& theirs = next.fd_kinds.empty() ? fd_kinds_ : next.fd_kinds;
-  std::copy(theirs.begin(), theirs.end(), s.fd_kind);
-}
-
 // A call of the lodger that has the turn; nullopt: as any other thread's.
 std::optional<Recorder::Begun> Recorder::lodger_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
                                                      int64_t& result) {
@@ -165,6 +155,10 @@ void Recorder::kill_lodgers() {
 Fd Recorder::file_of_lodger(int fd) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, turns_.current().body->pid, 0)));
   return Fd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
+}
+
+bool Recorder::has_own_files_as_lodger() const {
+  return turns_.current().thread && turns_.current().thread->lodger && turns_.current().table;
 }
 
 // --- ptrace of threads by a lodger ---

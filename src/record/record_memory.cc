@@ -129,7 +129,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
   struct stat st {};
   Fd theirs;
   if (!anonymous) {
-    if (!turns_.current().fd_kinds.empty()) {
+    if (has_own_files_as_lodger()) {
       theirs = file_of_lodger(fd);
       fd = theirs.get();
     }
@@ -217,7 +217,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     return static_cast<int64_t>(at);
   }
   char path[4096];
-  ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
+  ssize_t n = readlink(fmt::format("/proc/thread-self/fd/{}", fd).c_str(), path, sizeof path);
   if (n > 0) r.name.assign(path, static_cast<size_t>(n));
   r.dev = st.st_dev;
   r.inode = st.st_ino;
@@ -417,7 +417,7 @@ int Recorder::descriptor_of(const Region& r, Fd& opened) {
            st.st_dev == r.dev && st.st_ino == r.inode;
   };
   std::error_code ec;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ec)) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/thread-self/fd", ec)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (!is_our_fd(static_cast<uint64_t>(fd)) && fits(fd)) return fd;
   }

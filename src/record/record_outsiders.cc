@@ -565,7 +565,7 @@ bool Recorder::watch_opens(SharedObject& object, int fd) {
     return false;
   }
   const int queue = bs_record.our_fds[2];
-  const int watch = inotify_add_watch(queue, fmt::format("/proc/self/fd/{}", fd).c_str(), kOpens);
+  const int watch = inotify_add_watch(queue, fmt::format("/proc/thread-self/fd/{}", fd).c_str(), kOpens);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
   // Another user may map it one day.
   return inotify_add_watch(queue, object.path().c_str(), IN_ATTRIB) >= 0;
@@ -585,7 +585,7 @@ std::string Recorder::way_to(SharedObject& object) {
   };
   if (leads_there(region->name)) return region->name;
   std::error_code ignored;
-  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd", ignored))
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/thread-self/fd", ignored))
     if (leads_there(fd.path())) return fd.path();
   const uint64_t alias = object.alias(0);
   const std::string mapping =
@@ -720,7 +720,7 @@ void Recorder::hand_out(int fd) {
 void Recorder::hand_out_inherited() {
   if (objects_.empty()) return;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/thread-self/fd", ignored)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (const int flags = fcntl(fd, F_GETFD); flags >= 0 && !(flags & FD_CLOEXEC)) hand_out(fd);
   }

@@ -151,7 +151,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
 // anyway.
 std::string Recorder::thread_name() {
   const Task& task = turns_.current();
-  if (!bs_record.threads || vfork_ || !task.body || process_.current().name == 1) return "";
+  if (!bs_record.threads || vfork_ || !task.body || process_.current().tid == bs_wakeups.runner) return "";
   std::string name;
   std::ifstream in(fmt::format("/proc/self/task/{}/comm", process_.current().tid));
   std::getline(in, name);
@@ -414,10 +414,10 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
       kept_fd = dirfd == AT_FDCWD ? -1 : dup(dirfd);
       if (kept_fd < 0) return logged(-EBADF);
       kept_fd = recording::move_fd_high(kept_fd);
-      *path = fmt::format("/proc/self/fd/{}", kept_fd);
+      *path = fmt::format("/proc/{}/fd/{}", bs_wakeups.moved ? "thread-self" : "self", kept_fd);
     } else if (!path->starts_with('/') && dirfd != AT_FDCWD) {
       char folder[4096];
-      ssize_t n = readlink(fmt::format("/proc/self/fd/{}", dirfd).c_str(), folder, sizeof folder);
+      ssize_t n = readlink(fmt::format("/proc/thread-self/fd/{}", dirfd).c_str(), folder, sizeof folder);
       if (n < 0) return logged(-EBADF);
       *path = std::string(folder, static_cast<size_t>(n)) + "/" + *path;
     }

@@ -90,6 +90,8 @@ int64_t Recorder::do_namespaces(const Syscall& row, uint64_t nr, const uint64_t 
   uint64_t rest[6];
   std::copy(args, args + 6, rest);
   const bool pids = nr == SYS_unshare ? args[0] & CLONE_NEWPID : args[1] == CLONE_NEWPID;
+  const bool may_be_pids = pids || (nr == SYS_setns && args[1] == 0);
+  if (bs_record.threads && !vfork_ && !may_be_pids && !bs_record.lodger) return do_own_world(row, nr, args);
   if (vfork_ || !pids) {
     const int64_t result = execute(row, nr, args);
     pids_unshared_ |= nr == SYS_setns && args[1] == 0 && result == 0;

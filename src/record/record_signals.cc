@@ -31,7 +31,7 @@ bool nothing_can_be_queued() {
 
 // 0: it is no pidfd.
 int pid_behind(int fd) {
-  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", fd));
+  std::ifstream info(fmt::format("/proc/thread-self/fdinfo/{}", fd));
   std::string word;
   int pid = 0;
   while (info >> word)
@@ -39,9 +39,13 @@ int pid_behind(int fd) {
   return std::max(pid, 0);
 }
 
+bool is_there(const Passed& place) {
+  return __atomic_load_n(&place.state, __ATOMIC_SEQ_CST) == Passed::kThere;
+}
+
 bool has_signalfd() {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored))
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/thread-self/fd", ignored))
     if (std::filesystem::read_symlink(entry, ignored) == "anon_inode:[signalfd]") return true;
   return false;
 }
@@ -92,13 +96,20 @@ void Recorder::forget_signal(int signo) {
 void Recorder::route_signals() {
   HotState& s = bs_record;
   if (!s.threads) return;
-  while (s.timer_hit_count) {
+  const bool passed = has_passed();
+  while (s.timer_hit_count || passed) {
     sigset_t all, old;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
     auto hits = std::vector(s.timer_hits, s.timer_hits + s.timer_hit_count);
     s.timer_hit_count = 0;
     sigprocmask(SIG_SETMASK, &old, nullptr);
+    for (Passed& place : bs_passed) {
+      if (!is_there(place) || place.signo) continue;
+      hits.push_back({place.timer, place.overrun});
+      __atomic_store_n(&place.state, Passed::kFree, __ATOMIC_SEQ_CST);
+    }
+    if (hits.empty()) break;
     for (const auto& hit : hits) {
       if (hit.index >= thread_timers_.size()) continue;
       const ThreadTimer& timer = thread_timers_[hit.index];
@@ -122,6 +133,7 @@ void Recorder::route_signals() {
       send_to(*task, info);
     }
   }
+  if (passed) take_passed_signals();
   bool moved = false;
   for (unsigned i = 0; i < s.pending_count;) {
     const siginfo_t info = s.pending[i];
@@ -154,22 +166,58 @@ void Recorder::route_signals() {
     std::copy(s.pending + i + 1, s.pending + s.pending_count + 1, s.pending + i);
     sigprocmask(SIG_SETMASK, &old, nullptr);
     moved = true;
-    const Thread& current = process_.current();
-    const bool init = getpid() == 1;  // see fate()
-    const Fate usual = fate_of(process_.action(info.si_signo), info.si_signo);
-    switch (init && usual != Fate::Handle ? Fate::Ignore : usual) {
-      case Fate::Die:
-        cause_ = info;
-        dying_ = target->thread;
-        die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
-      case Fate::Handle:
-        send_to(*target, info);
-        break;
-      default:
-        break;
-    }
+    take_signal(*target, info);
   }
   if (moved) set_real_mask();
+}
+
+// A signal that a thread does not block has come to it.
+void Recorder::take_signal(Task& target, const siginfo_t& info) {
+  const Thread& current = process_.current();
+  const bool init = getpid() == 1;  // see fate()
+  const Fate usual = fate_of(process_.action(info.si_signo), info.si_signo);
+  switch (init && usual != Fate::Handle ? Fate::Ignore : usual) {
+    case Fate::Die:
+      cause_ = info;
+      dying_ = target.thread;
+      die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
+    case Fate::Handle:
+      send_to(target, info);
+      break;
+    default:
+      break;
+  }
+}
+
+bool Recorder::has_passed() {
+  return bs_wakeups.moved && std::any_of(std::begin(bs_passed), std::end(bs_passed), is_there);
+}
+
+// What has come to the first kernel thread is for the first guest thread; or for the process, and the kernel
+// chose this one.
+void Recorder::take_passed_signals() {
+  Task* first = turns_.first();
+  for (Passed& place : bs_passed) {
+    if (!is_there(place) || !place.signo) continue;
+    siginfo_t info;
+    std::memcpy(&info, place.info, sizeof info);
+    __atomic_store_n(&place.state, Passed::kFree, __ATOMIC_SEQ_CST);
+    first_mask_.reset();  // it blocks all others since
+    if (!first) continue;
+    const bool current = first == &turns_.current();
+    const uint64_t mask = current ? process_.signals.mask : first->thread->signals.mask;
+    if (mask >> (info.si_signo - 1) & 1 && first->wait != Task::Wait::Call) {
+      // Blocked since: there the kernel finds it, for signalfd and the like.
+      show_first_mask();
+      const auto pid = static_cast<uint64_t>(getpid());
+      const uint64_t args[6] = {pid, pid, static_cast<uint64_t>(info.si_signo),
+                                reinterpret_cast<uint64_t>(&info)};
+      call_now(*first->body, SYS_rt_tgsigqueueinfo, args);
+      continue;
+    }
+    take_signal(*first, info);
+  }
+  show_first_mask();
 }
 
 // tgkill and its relatives, to a thread of our own. nullopt: not to one.
@@ -220,7 +268,7 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
     return thread.lodger ||
            (&thread == &process_.current() ? process_.signals.mask : thread.signals.mask) >> (signo - 1) & 1;
   });
-  if (blocked && by_all && has_signalfd() && syscall(SYS_rt_sigqueueinfo, getpid(), signo, &info) == 0)
+  if (blocked && by_all && has_signalfd() && syscall(SYS_rt_sigqueueinfo, gettid(), signo, &info) == 0)
     return 0;
   send_to(*task, info);
   return 0;
@@ -232,26 +280,41 @@ int64_t Recorder::do_send_signal(const Syscall& row, uint64_t nr, const uint64_t
   const bool to_thread = nr == SYS_tgkill || nr == SYS_rt_tgsigqueueinfo;
   const uint64_t signo = args[to_thread ? 2 : 1];
   const bool stops = signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
-  if (!stops || vfork_) return execute(row, nr, args);
-  auto to = static_cast<int>(args[0]);
-  if (nr == SYS_tkill) to = process_of(to);
-  if (nr == SYS_pidfd_send_signal) to = pid_behind(to);
-  const pid_t group = nr != SYS_kill ? -1 : to == 0 ? getpgrp() : to < -1 ? -to : -1;
-  const bool all = nr == SYS_kill && to == -1;
-  auto meant = [&](uint32_t pid) {
-    return all || static_cast<int>(pid) == to || (group > 0 && getpgid(static_cast<pid_t>(pid)) == group);
-  };
-  // They may need pages of ours to come to a point where they can answer.
-  if (meant(static_cast<uint32_t>(getpid())) && !all)
-    fall_asleep_for_stop();
-  else
-    fall_asleep();
-  int64_t result;
-  {
-    const shared_control::BeforeStop others(recording_.base(), meant);
-    result = execute(row, nr, args);
+  // What the first thread sends to its own process it has when the call returns, if it does not block it.
+  // Then the kernel must not choose the first kernel thread, which would tell us of it later.
+  const bool beside = bs_wakeups.moved && !vfork_ && process_.current().name == 1 && has_own_body();
+  if (beside) {
+    uint64_t all = ~0ull;
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) all &= ~(1ull << (fault - 1));
+    const uint64_t block[6] = {SIG_SETMASK, reinterpret_cast<uint64_t>(&all), 0, 8};
+    call_now(*turns_.current().body, SYS_rt_sigprocmask, block);
+    first_mask_.reset();
   }
-  wake_up();
+  auto send = [&] {
+    if (!stops || vfork_) return execute(row, nr, args);
+    auto to = static_cast<int>(args[0]);
+    if (nr == SYS_tkill) to = process_of(to);
+    if (nr == SYS_pidfd_send_signal) to = pid_behind(to);
+    const pid_t group = nr != SYS_kill ? -1 : to == 0 ? getpgrp() : to < -1 ? -to : -1;
+    const bool all = nr == SYS_kill && to == -1;
+    auto meant = [&](uint32_t pid) {
+      return all || static_cast<int>(pid) == to || (group > 0 && getpgid(static_cast<pid_t>(pid)) == group);
+    };
+    // They may need pages of ours to come to a point where they can answer.
+    if (meant(static_cast<uint32_t>(getpid())) && !all)
+      fall_asleep_for_stop();
+    else
+      fall_asleep();
+    int64_t result;
+    {
+      const shared_control::BeforeStop others(recording_.base(), meant);
+      result = execute(row, nr, args);
+    }
+    wake_up();
+    return result;
+  };
+  const int64_t result = send();
+  if (beside) show_first_mask();
   return result;
 }
 
@@ -263,7 +326,7 @@ std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
   ThreadTimer timer{event._sigev_un._tid, event.sigev_signo, 0,
                     reinterpret_cast<uint64_t>(event.sigev_value.sival_ptr)};
   event.sigev_signo = SIGTRAP;
-  event._sigev_un._tid = bs_wakeups.runner;
+  event._sigev_un._tid = home_->tid;  // stays, unlike seats
   event.sigev_value.sival_ptr = reinterpret_cast<void*>(kTimerSignal + thread_timers_.size());
   long result = syscall(SYS_timer_create, static_cast<int>(args[0]), &event, &timer.id);
   if (result != 0) return -errno;

@@ -106,6 +106,10 @@ void Recorder::start_threads() {
     if (!start_body(*alarm_)) throw;
   }
   armed_ = 0;
+  home_ = std::make_unique<Body>();
+  home_->tid = gettid();
+  home_->alive = 1;
+  seat_ = home_.get();
   if (chaos_.on()) {
     process_.engine().set_check(true);
     context().limit = context().tick + chaos_.budget();
@@ -116,6 +120,11 @@ void Recorder::end_threads() {
   process_.keep_only_current();
   process_.current().tid = gettid();
   turns_.keep_only_current();
+  bs_wakeups.moved = 0;
+  for (Passed& place : bs_passed) place.state = Passed::kFree;
+  first_mask_.reset();
+  home_.reset();
+  seat_ = nullptr;
   thread_timers_.clear();
   bs_record.threads = false;
   bs_record.turn_request = false;
@@ -223,7 +232,9 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
     log_turn(reason, between ? recording::kAsynchronous : 0, between ? ctx.rip : ctx.rip - 2,
              next.thread->name);
     process_.turn_to(*next.thread);
-    use_lodger(from, next);
+    bs_record.lodger = next.thread->lodger ? next.body.get() : nullptr;
+    use_table(from, next);
+    sit_for(next);
     bs_record.trapped = next.thread->trapped != 0;
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
@@ -235,6 +246,7 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
     }
   }
   arm_timer();
+  if (bs_wakeups.moved && next.thread->name == 1) show_first_mask();
   if (next.thread->in_call) {
     finish_call(next);
   } else {
@@ -364,8 +376,10 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(tid));
   if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(tid));
   Task& task = turns_.add(thread, std::move(body));
-  if (lodger && !(flags & CLONE_FILES))
-    task.fd_kinds.assign(std::begin(bs_record.fd_kind), std::end(bs_record.fd_kind));
+  task.seat = turns_.current().seat;
+  task.table = turns_.current().table;
+  if (lodger && !(flags & CLONE_FILES)) task.table = std::make_shared<Table>(table_now());
+  start_in_own_world(task, flags);
   tell_thread(thread);
   arm_timer();
   return logged(tid);
@@ -420,6 +434,7 @@ void Recorder::do_exit_thread(int status) {
   if (others == 1)
     finish(EndKind::Exit, status & 0xff,
            context().rip - 2);  // as the kernel since 5.17: the last one's status
+  leave_own_files();
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }
@@ -428,7 +443,7 @@ void Recorder::do_exit_thread(int status) {
 
 std::optional<int64_t> Recorder::do_thread_name(const uint64_t args[6]) {
   Thread& me = process_.current();
-  if (me.name == 1) return std::nullopt;
+  if (me.tid == bs_wakeups.runner) return std::nullopt;
   char name[17] = {};  // 15, a newline, the end
   const int fd = ::open(fmt::format("/proc/self/task/{}/comm", me.tid).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
@@ -490,6 +505,9 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
         set = 0;
         bs_guarded_copy(&set, reinterpret_cast<const void*>(args[0]), args[1]);
         for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
+        uint64_t at_body = 0;
+        const uint64_t ask[6] = {reinterpret_cast<uint64_t>(&at_body), 8};
+        if (has_own_body() && call_now(*turns_.current().body, SYS_rt_sigpending, ask) == 0) set |= at_body;
         process_.copy_out(args[0], &set, args[1]);
       }
       return done(r);
@@ -530,7 +548,7 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       constexpr int kIoprioProcess = 1;  // IOPRIO_WHO_PROCESS
       const bool io = nr == SYS_ioprio_get || nr == SYS_ioprio_set;
       const int who = io || nr == SYS_getpriority || nr == SYS_setpriority ? 1 : 0;
-      if (static_cast<int>(args[who]) != 0 || me.name == 1 ||
+      if (static_cast<int>(args[who]) != 0 || me.tid == bs_wakeups.runner ||
           (who == 1 && static_cast<int>(args[0]) != (io ? kIoprioProcess : PRIO_PROCESS)))
         return Begun::NotMine;
       uint64_t real[6];

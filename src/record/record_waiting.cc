@@ -13,6 +13,9 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "guest/buffers.h"
@@ -47,6 +50,67 @@ bool is_file(uint64_t fd) {
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return false;
   if (fd < kTrackedFds) bs_record.fd_kind[fd] |= kFdFile;
   return true;
+}
+
+bool is_called(int fd, std::string_view wanted) {
+  char name[40];
+  const std::string path = "/proc/thread-self/fd/" + std::to_string(fd);
+  const ssize_t n = readlink(path.c_str(), name, sizeof name);
+  return n > 0 && std::string_view(name, static_cast<size_t>(n)) == wanted;
+}
+
+bool is_signalfd(int fd) {
+  return is_called(fd, "anon_inode:[signalfd]");
+}
+
+bool has_signalfd_in_epoll(int fd) {
+  std::ifstream info("/proc/thread-self/fdinfo/" + std::to_string(fd));
+  int member = -1;
+  for (std::string word; info >> word;)
+    if (word == "tfd:" && info >> member &&
+        (is_signalfd(member) || is_called(member, "anon_inode:[eventpoll]")))
+      return true;
+  return false;
+}
+
+bool leads_to_signals(int fd) {
+  return is_signalfd(fd) || (is_called(fd, "anon_inode:[eventpoll]") && has_signalfd_in_epoll(fd));
+}
+
+// May a signal that is pending be the answer to this call?
+bool finds_signals(uint64_t nr, const uint64_t args[6]) {
+  constexpr uint64_t kMost = 1024;
+  if (nr == SYS_rt_sigtimedwait) return true;
+  if (!bs_record.signalfds) return false;
+  const auto fd = static_cast<int>(args[0]);
+  switch (nr) {
+    case SYS_read:
+    case SYS_readv:
+      return is_signalfd(fd);
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+      return has_signalfd_in_epoll(fd);
+    case SYS_poll:
+    case SYS_ppoll:
+      for (uint64_t i = 0; i < std::min(args[1], kMost); i++) {
+        pollfd p{};
+        if (read_guest(args[0] + i * sizeof p, &p) && (p.events & POLLIN) && leads_to_signals(p.fd))
+          return true;
+      }
+      return false;
+    case SYS_select:
+    case SYS_pselect6:
+      for (uint64_t i = 0; args[1] && i < std::min(args[0], kMost); i++) {
+        uint8_t bits = 0;
+        if (read_guest(args[1] + i / 8, &bits) && (bits >> i % 8 & 1) &&
+            leads_to_signals(static_cast<int>(i)))
+          return true;
+      }
+      return false;
+    default:
+      return false;
+  }
 }
 
 void drop_waiting_mask(uint64_t nr, uint64_t args[6]) {
@@ -168,12 +232,13 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
     log_call(row, kNr, args, result);
     return Begun::Done;
   }
+  leave_first_to_wait(kNr);
   if (!task.scratch.make(row, kNr, args, process_)) return Begun::NotMine;
   const Timespec zero{0, 0};
   uint64_t probe[6];
   std::copy(task.scratch.args(), task.scratch.args() + 6, probe);
   probe[2] = reinterpret_cast<uint64_t>(&zero);
-  const int64_t now = hot::syscall(kNr, probe);
+  const int64_t now = has_own_body() ? call_now(*task.body, kNr, probe) : hot::syscall(kNr, probe);
   if (now != -EAGAIN || (limit.seconds == 0 && limit.nanoseconds == 0)) {
     task.scratch.give_back(row, kNr, now, task.counts, process_);
     log_call(row, kNr, args, result = now);
@@ -185,6 +250,7 @@ Recorder::Begun Recorder::do_sigtimedwait(const uint64_t args[6], int64_t& resul
 // The thread's body makes the call.
 Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const uint64_t args[6],
                                          int64_t& result) {
+  if (finds_signals(nr, args)) leave_first_to_wait(nr);
   Task& task = turns_.current();
   if (!task.scratch.make(row, nr, args, process_)) {
     // Pointers to nowhere: the kernel will say so, mostly without waiting.
@@ -276,8 +342,9 @@ Recorder::Begun Recorder::probed_call(const Syscall& row, uint64_t nr, const uin
   if (time[0] == 0 && time[1] == 0) forever_or_later = false;
   read_counts(row, nr, args, task.counts);
   int64_t now;
-  do now = hot::syscall(nr, probe);
-  while (now == -EINTR);
+  const bool by_body = bs_record.signalfds && has_own_body();
+  do now = by_body ? call_now(*task.body, nr, probe) : hot::syscall(nr, probe);
+  while (now == -EINTR || now == kNotMade);
   if (now == none && forever_or_later) return wait_in_kernel(row, nr, args, result);
   task.scratch.give_back(row, nr, now, task.counts, process_);
   std::copy(task.counts, task.counts + 6, bs_record.old_counts);
@@ -304,6 +371,8 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
     case SYS_accept:
     case SYS_accept4:
       waits = !is_file(args[0]) && !is_ready(fd, POLLIN) && !is_nonblocking(fd);
+      // Signals to one thread are found by its own kernel thread only.
+      if (bs_record.signalfds && has_own_body() && is_signalfd(fd)) waits = true;
       break;
     case SYS_recvfrom:
     case SYS_recvmsg:

@@ -157,6 +157,9 @@ class Recorder final : public guest::Placer {
   bool signal_waits(Task& task);
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
+  void take_signal(Task& target, const siginfo_t& info);
+  static bool has_passed();
+  void take_passed_signals();
   void forget_signal(int signo);  // that is ignored now: those that are pending go
   int64_t do_send_signal(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   bool poke(uint64_t addr, uint32_t value);  // writes guest memory for the call under way, logged
@@ -175,14 +178,33 @@ class Recorder final : public guest::Placer {
                                    int64_t& result);
   bool lodger_action(int signo);
   void lodger_mask(uint64_t mask);
-  void use_lodger(Task& from, Task& next);
   void end_lodger(int status, bool between);
   void release_traced(const Task& tracer);
   void drop_lost_lodgers();
   void kill_lodgers();
   Fd file_of_lodger(int fd);
+  bool has_own_files_as_lodger() const;
   std::optional<int64_t> trace_thread(const uint64_t args[6]);
   std::optional<int64_t> wait_for_traced(const uint64_t args[6]);
+
+  // record_seats.cc: threads with descriptors, a working directory or namespaces of their own
+  Table table_now() const;
+  void use_table(Task& from, Task& next);
+  void sit_for(const Task& next);
+  void go_home();
+  void take_timers_along();
+  void show_first_mask();
+  void change_home(std::unique_ptr<Body>& left, std::unique_ptr<Body> home);
+  bool leave_first();
+  bool leave_first_to_wait(uint64_t nr);
+  bool has_own_body() const;
+  void return_to_first();
+  int64_t do_own_world(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  int64_t own_world_alone(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  void open_all_of_ours();
+  bool take_own_seat(Task& task, bool own_files);
+  void start_in_own_world(Task& task, uint64_t flags);
+  void leave_own_files();
 
   // record_seccomp.cc
   bool filtered_call(uint64_t nr, const uint64_t args[6]);
@@ -544,8 +566,11 @@ class Recorder final : public guest::Placer {
   uint64_t forks_ = 0, event_base_ = 0;  // of this process since it last became another program
 
   Turns turns_;
-  std::vector<uint8_t>
-      fd_kinds_;  // HotState::fd_kind, while a lodger with descriptors of its own has the turn
+  Table table_;                 // of the threads that have none of their own, while another one has the turn
+  std::unique_ptr<Body> home_;  // where the runner is usually …
+  Body* seat_ = nullptr;        // … and now
+  std::optional<uint64_t>
+      first_mask_;  // what the first kernel thread blocks, if it is a body; none: not known
   Chaos chaos_;
   int64_t armed_ = 0;            // when the timer fires that asks for a turn; 0: not armed
   int timer_ = -1;               // that timer; -1: none

@@ -42,16 +42,19 @@ Task& Turns::add(guest::Thread& thread, std::unique_ptr<Body> body) {
 }
 
 void Turns::remove(Task& task) {
-  if (task.body) {
-    end_body(*task.body);
-    leaving_.push_back(std::move(task.body));
-  }
+  if (task.body) retire(std::move(task.body));
+  if (task.seat && task.seat.use_count() == 1) retire(std::move(task.seat));
   bury();
   tasks_.erase(task.thread->name);
 }
 
+void Turns::retire(std::shared_ptr<Body> body) {
+  end_body(*body);
+  leaving_.push_back(std::move(body));
+}
+
 void Turns::bury() {
-  std::erase_if(leaving_, [](const std::unique_ptr<Body>& body) {
+  std::erase_if(leaving_, [](const std::shared_ptr<Body>& body) {
     if (__atomic_load_n(&body->alive, __ATOMIC_ACQUIRE) != 0) return false;
     free_stack(*body);
     return true;
@@ -61,6 +64,8 @@ void Turns::bury() {
 void Turns::keep_only_current() {
   std::erase_if(tasks_, [&](const auto& entry) { return entry.second.get() != current_; });
   current_->body.reset();
+  current_->seat.reset();
+  current_->table.reset();
   current_->wait = Task::Wait::None;
   current_->shown = nullptr;
   current_->signals.clear();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "guest/thread.h"
@@ -19,6 +20,13 @@ namespace backstep::recorder {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 int64_t monotonic_ns();
+
+// What we know of the descriptors of a guest thread that does not share those of the others (record_seats.cc;
+// lodgers without CLONE_FILES), while another one has the turn.
+struct Table {
+  std::vector<uint8_t> kinds;               // HotState::fd_kind
+  std::map<int, std::string> proc_folders;  // Recorder::proc_folders_
+};
 
 // What the recorder knows of a guest thread. The call that it waits in is described here until it is
 // finished.
@@ -54,10 +62,10 @@ struct Task {
   // let go if it wanted to meanwhile.
   Task* tracer = nullptr;
   bool held = false, wanting = false;
-  int stop = 0;  // status for wait4 that its tracer has not asked for yet
-  // The descriptors of a lodger without CLONE_FILES are its own: HotState::fd_kind for when it has the turn.
-  std::vector<uint8_t> fd_kinds;
-  bool lost = false;  // its body was killed
+  int stop = 0;                  // status for wait4 that its tracer has not asked for yet
+  std::shared_ptr<Body> seat;    // where the runner is while it has the turn; null: where it is usually
+  std::shared_ptr<Table> table;  // null: the one that the program began with
+  bool lost = false;             // its body was killed
   // Where others see whether it waits (published.h); null: nowhere.
   uint32_t* shown = nullptr;
   void show(bool waits) const {
@@ -72,7 +80,8 @@ class Turns {
   Task& current() { return *current_; }
   const Task& current() const { return *current_; }
   Task& add(guest::Thread& thread, std::unique_ptr<Body> body);
-  void remove(Task& task);  // not the current one
+  void remove(Task& task);                  // not the current one
+  void retire(std::shared_ptr<Body> body);  // its kernel thread leaves
   void keep_only_current();
   Task* by_tid(int tid);
   Task* first();  // the first thread of the process; null: it has ended
@@ -120,7 +129,7 @@ class Turns {
   std::deque<Task*> ready_;
   std::map<uint64_t, std::deque<Task*>> futexes_;
   std::set<std::pair<int64_t, Task*>> deadlines_;
-  std::vector<std::unique_ptr<Body>> leaving_;
+  std::vector<std::shared_ptr<Body>> leaving_;
   unsigned calls_ = 0;  // tasks that wait for their bodies
   uint32_t seen_ = 0;
   int64_t turn_started_ = 0;

@@ -53,7 +53,7 @@ constexpr size_t kBuffer = 256 << 10;  // fits in the L2 cache, so that what is 
 
 std::string source_name(int fd) {
   std::error_code ec;
-  auto target = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), ec);
+  auto target = std::filesystem::read_symlink(fmt::format("/proc/thread-self/fd/{}", fd), ec);
   return ec ? fmt::format("file descriptor {}", fd) : target.string();
 }
 

@@ -38,7 +38,9 @@ constexpr long kMarker = SYS_getppid;
 constexpr unsigned kPatience = 20;  // seconds; a machine may be busy
 constexpr unsigned long kCacheEnd = 0x8000'0000;
 
-pid_t child;
+pid_t child;          // the thread that runs guest code: another one, once it has moved (record_seats.cc)
+pid_t process;        // whose thread it is
+unsigned long place;  // of the breakpoint
 const char* doing = "starting";
 
 [[noreturn]] void fail(const std::string& what) {
@@ -93,9 +95,24 @@ void on_alarm(int) {
 // The next stop of the child. False: it has ended; `status` says how.
 bool wait_for_stop(int& status) {
   alarm(kPatience);
-  while (waitpid(child, &status, __WALL) < 0) {
-    if (errno != EINTR) fail("cannot wait");
-    if (late) return true;
+  for (;;) {
+    const pid_t who = waitpid(-1, &status, __WALL);
+    if (who < 0) {
+      if (errno != EINTR) fail("cannot wait");
+      if (late) return true;
+      continue;
+    }
+    if (who == child || (who == process && !WIFSTOPPED(status))) break;
+    if (!WIFSTOPPED(status)) continue;
+    // Another kernel thread: it has begun, or it gets a signal, or it is the one that runs guest code now.
+    const int signo = WSTOPSIG(status);
+    user_regs_struct r{};
+    ptrace(PTRACE_GETREGS, who, nullptr, &r);
+    if (signo == SIGTRAP && place && r.rip == place + 1) {
+      child = who;
+      break;
+    }
+    ptrace(PTRACE_CONT, who, nullptr, signo == SIGSTOP || status >> 16 ? 0 : signo);
   }
   alarm(0);
   return WIFSTOPPED(status);
@@ -136,11 +153,14 @@ int main(int argc, char** argv) {
   }
   int status = 0;
   if (!wait_for_stop(status)) fail("the command did not start");
-  const unsigned long base = base_of(argv[7]), place = base + offset;
+  process = child;
+  const unsigned long base = base_of(argv[7]);
+  place = base + offset;
   const auto byte = static_cast<unsigned char>(word_at(place));
   set_byte(place, 0xcc);
-  check(ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACEFORK),
-        "cannot set options");
+  check(
+      ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE),
+      "cannot set options");
   // A process that the guest makes has our breakpoint, and goes without.
   auto let_go = [&] {
     unsigned long made = 0;
@@ -210,13 +230,14 @@ int main(int argc, char** argv) {
       std::fprintf(stderr,
                    "inject: a signal behind instruction %ld of the way into call %ld was lost, at %s\n",
                    behind - stride, nr, place_of(injected_at, base).c_str());
-      kill(child, SIGKILL);
+      kill(process, SIGKILL);
       return 1;
     }
     if (status >> 8 == (SIGTRAP | PTRACE_EVENT_FORK << 8)) {
       let_go();
       continue;
     }
+    if (status >> 8 == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) continue;
     const int signo = WSTOPSIG(status);
     user_regs_struct r = registers();
     const bool met = signo == SIGTRAP && r.rip == place + 1;
@@ -236,8 +257,8 @@ int main(int argc, char** argv) {
       armed = false;
       const bool more = step(behind);
       injected_at = registers().rip;
-      if (!more || behind >= last) kill(child, SIGUSR2);
-      kill(child, SIGUSR1);
+      if (!more || behind >= last) kill(process, SIGUSR2);
+      kill(process, SIGUSR1);
       if (held) {
         check(ptrace(PTRACE_SETSIGINFO, child, nullptr, &*held), "cannot give a signal back");
         forward = held->si_signo;
