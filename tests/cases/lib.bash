@@ -10,8 +10,14 @@ T=$(mktemp -d "${TMPDIR:-/tmp}/backstep-test.XXXXXX")
 export BACKSTEP_DIR=$T/recordings LC_ALL=C
 # Python of the system, not of a version manager in the PATH: the same everywhere, and no shell scripts around.
 PYTHON=$([ -x /usr/bin/python3 ] && echo /usr/bin/python3 || command -v python3)
+# With KEEP set, the folder of a case that failed stays, with the recordings in it.
 cleanup() {
+  local ended=$?
   cd /
+  if [ -n "${KEEP:-}" ] && [ $ended != 0 ] && [ $ended != 77 ]; then
+    echo "kept: $T" >&2
+    return
+  fi
   chmod -R u+rwX "$T" 2>/dev/null || true
   rm -rf "$T"
 }
