@@ -7,7 +7,7 @@ geometric mean is taken over. Threads take turns when recorded, so programs with
 on one core, or by the CPU time that they took in all; their names say so. Of a tree of processes the first one is
 replayed.
 
-    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck]
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck | --ask]
 
 BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
 """
@@ -452,6 +452,7 @@ def main():
     parser.add_argument("--long", action="store_true", help="… in a recording of 60 s of CPU time (takes 10 minutes)")
     parser.add_argument("--luck", action="store_true",
                         help="how much the size of the environment makes, instead (luck.py; takes 6 minutes)")
+    parser.add_argument("--ask", action="store_true", help="what questions cost, instead (ask.py)")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
     options = parser.parse_args()
     if not os.access(BACKSTEP, os.X_OK):
@@ -466,6 +467,13 @@ def main():
         if options.travel or options.long:
             import travel
             rows = travel.measure(BACKSTEP, folder, options.long)
+            print(machine() + "\n")
+            travel.show(rows, options.markdown)
+            return 0
+        if options.ask:
+            import ask
+            import travel
+            rows = ask.measure(BACKSTEP, folder)
             print(machine() + "\n")
             travel.show(rows, options.markdown)
             return 0

@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump checkpoints rm pack"
+  local commands="record replay ls info ps dump syscalls checkpoints rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -26,6 +26,7 @@ _backstep() {
     info) options="--json -p --process -h --help" ;;
     ps) options="--json -h --help" ;;
     dump) options="-a --all -n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
+    syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
@@ -48,7 +49,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac
@@ -83,6 +84,7 @@ _backstep() {
 
   case $cur in
     -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur") ;;
+    %*) mapfile -t COMPREPLY < <(compgen -W "%file %desc %net %network %process %memory %signal" -- "$cur") ;;
     */* | .*) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     *)
       [ "$command" = ls ] ||

@@ -1,7 +1,7 @@
 # The folders of src/ are layers: a file may include only headers of its own layer and of those before it in
 # this list (docs/architecture.md has the picture). Run as: cmake -DSRC=<source dir> -P layers.cmake
 cmake_minimum_required(VERSION 3.25)
-set(LAYERS base isa engine guest recording record replay timeline symbols trace probe cluster serve cli)
+set(LAYERS base isa engine guest recording record replay events timeline symbols session trace probe cluster serve cli)
 
 set(wrong 0)
 file(GLOB folders RELATIVE ${SRC}/src ${SRC}/src/*)

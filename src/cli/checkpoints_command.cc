@@ -114,17 +114,17 @@ int checkpoints_command(const Args& args) {
   line.add_flag("--make", make, "replay the recording to its end, and make them on the way");
   line.add_option("--every", options.checkpoints,
                   "with --make: so many seconds of replay between two of them (0.5)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""));
+      .type_name("SECONDS")
+      .between(0.001, 1e6);
   line.add_flag("--remove", remove, "remove them all");
   line.add_flag("--verify", verify,
                 "compare them with a replay that uses none; exit status 3 if one is\n"
                 "not good");
   line.add_flag("--json", json, "as JSON");
   line.add_option("-p,--process", process, "with --make: for this process (a pid, or #N as in 'backstep ps')")
-      ->type_name("PID|#N");
+      .type_name("PID|#N");
   line.add_option("DIR", dir);
-  add_engine_options(line, options.engine);
+  line.add_engine_options(options.engine);
   if (auto status = line.parse_args(args)) return *status;
   if (make + remove + verify > 1) throw Error("--make, --remove and --verify exclude each other", kExitUsage);
   const recording::Library library = recording::Library::standard();

@@ -14,9 +14,17 @@ int ls_command(const Args& args);
 int info_command(const Args& args);
 int dump_command(const Args& args);
 int ps_command(const Args& args);
+int syscalls_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
 int checkpoints_command(const Args& args);
+int count_command(const Args& args);
+int log_command(const Args& args);
+int events_command(const Args& args);
+int calls_command(const Args& args);
+int session_command(const Args& args);
+int coverage_command(const Args& args);
+int profile_command(const Args& args);
 
 struct Command {
   const char* name;

@@ -88,16 +88,16 @@ int dump_command(const Args& args) {
       "  backstep dump --from 1000 -n 20 --pc\n"
       "  backstep dump --all -k write -k read make-1\n"
       "  backstep dump --json | jq 'select(.result < 0)'");
-  line.add_option("-n,--limit", options.limit, "at most N events")->type_name("N");
-  line.add_option("--from", options.from, "start at the event with this number")->type_name("EVENT");
+  line.add_option("-n,--limit", options.limit, "at most N events").type_name("N");
+  line.add_option("--from", options.from, "start at the event with this number").type_name("EVENT");
   line.add_option("-k,--kind", options.kinds,
                   "only this kind (syscall, instr, signal, map, memory, start,\n"
                   "checksum, note, end, turn) or this system call; can be repeated")
-      ->type_name("KIND")
-      ->allow_extra_args(false);
-  line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)")->type_name("N");
+      .type_name("KIND")
+      .one_value_each();
+  line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)").type_name("N");
   line.add_option("-p,--process", process, "the log of this process: a pid, or #N as in 'backstep ps'")
-      ->type_name("PID|#N");
+      .type_name("PID|#N");
   line.add_flag("-a,--all", options.all,
                 "the events of all processes, in their order: the first column is\n"
                 "the order number, where an event has one");

@@ -12,6 +12,7 @@
 
 #include "cli/format.h"
 #include "engine/host_ops.h"
+#include "events/recorded_call.h"
 #include "guest/syscall_print.h"
 #include "guest/syscall_table.h"
 
@@ -97,15 +98,9 @@ std::string bytes_text(std::span<const std::byte> bytes, size_t limit) {
 }
 
 std::string syscall_text(const Event& event, size_t strings) {
-  guest::SyscallView view;
-  view.nr = event.nr;
-  view.result = event.result;
-  std::copy(std::begin(event.args), std::end(event.args), view.args);
-  for (const auto& piece : event.pieces)
-    view.pieces.push_back({piece.arg, static_cast<guest::PieceKind>(piece.kind), piece.addr, piece.bytes,
-                           piece.crc, piece.length});
-  std::string out = guest::print_syscall(view, strings);
+  std::string out = guest::print_syscall(events::view_of(event), strings);
   if (event.flags & recording::kInexact) out += " (inexact)";
+  if (event.result == guest::kNotMade) out += " (not made yet: something else came first)";
   if (event.flags & recording::kDenied) out += " (by a filter of the program's own)";
   return out;
 }
@@ -139,10 +134,8 @@ const char* kind_name(EventKind kind) {
 
 std::string event_name(const Event& event) {
   switch (event.kind) {
-    case EventKind::Syscall: {
-      const char* name = guest::syscall_row(event.nr).name;
-      return name ? name : fmt::format("syscall_{}", event.nr);
-    }
+    case EventKind::Syscall:
+      return guest::syscall_name(event.nr);
     case EventKind::Instr:
       return instruction_name(event.nr);
     case EventKind::Signal:
@@ -208,6 +201,7 @@ Json event_json(const Event& event, size_t strings) {
       j["nr"] = event.nr;
       j["args"] = std::vector<uint64_t>(event.args, event.args + argc);
       j["result"] = event.result;
+      j["made"] = event.result != guest::kNotMade;
       j["inexact"] = (event.flags & recording::kInexact) != 0;
       break;
     }

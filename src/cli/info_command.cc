@@ -274,7 +274,7 @@ int info_command(const Args& args) {
       "  backstep info --json sort-1 | jq .end.crash");
   line.add_flag("--json", json, "as JSON");
   line.add_option("-p,--process", process, "about this process: a pid, or #N as in 'backstep ps'")
-      ->type_name("PID");
+      .type_name("PID");
   line.add_option("DIR", dir);
   if (auto status = line.parse_args(args)) return *status;
   Library library = Library::standard();

@@ -9,6 +9,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "engine/translations.h"
@@ -48,24 +49,75 @@ class Manners : public CLI::Formatter {
 
 }  // namespace
 
+Option Option::type_name(const char* name) const {
+  option_->type_name(name);
+  return *this;
+}
+
+Option Option::among(const std::vector<std::string>& values) const {
+  option_->check(CLI::IsMember(values).description(""));
+  return *this;
+}
+
+Option Option::between(double least, double most) const {
+  option_->check(CLI::Range(least, most).description(""));
+  return *this;
+}
+
+Option Option::one_value_each() const {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+bool Option::given() const {
+  return option_->count() > 0;
+}
+
 CommandLine::CommandLine(const std::string& name, const std::string& usage, const std::string& description,
                          const std::string& examples)
-    : CLI::App(description, name), usage_(fmt::format("backstep {} {}", name, usage)) {
-  formatter(std::make_shared<Manners>(usage_));
-  footer(examples);
-  set_help_flag("-h,--help", "this text");
+    : app_(std::make_unique<CLI::App>(description, name)),
+      usage_(fmt::format("backstep {} {}", name, usage)) {
+  app_->formatter(std::make_shared<Manners>(usage_));
+  app_->footer(examples);
+  app_->set_help_flag("-h,--help", "this text");
+}
+
+CommandLine::~CommandLine() = default;
+
+Option CommandLine::add_flag(const char* names, bool& variable, const char* text) {
+  return Option(app_->add_flag(names, variable, text));
+}
+
+Option CommandLine::add_flag(const char* names, std::string& variable, const char* text) {
+  return Option(app_->add_flag(names, variable, text));
+}
+
+Option CommandLine::add_option(const char* names, std::string& variable, const char* text) {
+  return Option(app_->add_option(names, variable, text));
+}
+
+Option CommandLine::add_option(const char* names, std::vector<std::string>& variable, const char* text) {
+  return Option(app_->add_option(names, variable, text));
+}
+
+Option CommandLine::add_option(const char* names, uint64_t& variable, const char* text) {
+  return Option(app_->add_option(names, variable, text));
+}
+
+Option CommandLine::add_option(const char* names, double& variable, const char* text) {
+  return Option(app_->add_option(names, variable, text));
 }
 
 std::optional<int> CommandLine::parse_args(const Args& args) {
   Args reversed(args.rbegin(), args.rend());  // what CLI11 wants
   try {
-    CLI::App::parse(std::move(reversed));
+    app_->parse(std::move(reversed));
     return {};
   } catch (const CLI::CallForHelp&) {
-    std::cout << help();
+    std::cout << app_->help();
     return 0;
   } catch (const CLI::ParseError& e) {
-    throw Error(fmt::format("{}\nusage: {}\nSee 'backstep {} --help'.", e.what(), usage_, get_name()),
+    throw Error(fmt::format("{}\nusage: {}\nSee 'backstep {} --help'.", e.what(), usage_, app_->get_name()),
                 kExitUsage);
   }
 }
@@ -78,12 +130,12 @@ size_t CommandLine::leading_options(const Args& args) const {
     if (arg.size() < 2 || arg[0] != '-' || arg == "--") return i;
     bool value_follows = false;
     if (arg[1] == '-') {
-      const CLI::Option* option = get_option_no_throw(arg.substr(0, arg.find('=')));
+      const CLI::Option* option = app_->get_option_no_throw(arg.substr(0, arg.find('=')));
       if (!option) return i;
       value_follows = takes_value(option) && arg.find('=') == std::string::npos;
     } else {
       for (size_t k = 1; k < arg.size(); k++) {  // -q, -qo DIR, -qoDIR
-        const CLI::Option* option = get_option_no_throw(std::string("-") + arg[k]);
+        const CLI::Option* option = app_->get_option_no_throw(std::string("-") + arg[k]);
         if (!option) return i;
         if (!takes_value(option)) continue;
         value_follows = k + 1 == arg.size();
@@ -95,19 +147,21 @@ size_t CommandLine::leading_options(const Args& args) const {
   return args.size();
 }
 
-void add_engine_options(CLI::App& app, EngineOptions& engine) {
+void CommandLine::add_engine_options(EngineOptions& engine) {
   using Counter = EngineOptions::Counter;
   static const std::map<std::string, Counter> counters = {
       {"auto", Counter::Auto}, {"vector", Counter::Vector}, {"memory", Counter::Memory}};
   // An empty group name hides an option from the help.
-  app.add_option("--engine-cache", engine.cache_size)->transform(CLI::AsSizeValue(false))->group("");
-  app.add_flag("!--engine-no-links", engine.links)->group("");
-  app.add_option("--engine-max-block", engine.max_block)->check(CLI::Range(1, 1024))->group("");
-  app.add_option("--engine-counter", engine.counter)->transform(CLI::CheckedTransformer(counters))->group("");
-  app.add_flag("--engine-check-ticks", engine.check_ticks)->group("");
-  app.add_flag("--engine-statistics", engine.statistics)->group("");
+  app_->add_option("--engine-cache", engine.cache_size)->transform(CLI::AsSizeValue(false))->group("");
+  app_->add_flag("!--engine-no-links", engine.links)->group("");
+  app_->add_option("--engine-max-block", engine.max_block)->check(CLI::Range(1, 1024))->group("");
+  app_->add_option("--engine-counter", engine.counter)
+      ->transform(CLI::CheckedTransformer(counters))
+      ->group("");
+  app_->add_flag("--engine-check-ticks", engine.check_ticks)->group("");
+  app_->add_flag("--engine-statistics", engine.statistics)->group("");
   engine.translations = engine::translations_folder();
-  app.add_flag_callback(
+  app_->add_flag_callback(
       "--no-cache", [&engine] { engine.translations.clear(); },
       "do not keep translations of the program's code for the next run\n"
       "(in $XDG_CACHE_HOME/backstep, else ~/.cache/backstep)");

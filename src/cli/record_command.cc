@@ -31,34 +31,34 @@ int record_command(const Args& args) {
                    "                                    any moment of it is near from the start\n"
                    "  backstep replay --autopilot       replay what was just recorded");
   line.add_option("-o,--output", options.output, "folder to record into; must not exist yet")
-      ->type_name("DIR");
+      .type_name("DIR");
   line.add_flag("-q,--quiet", options.quiet, "do not print the closing line");
   line.add_option("--cpu", options.cpu,
                   "highest CPU feature level that the program sees (x86-64,\n"
                   "x86-64-v2, x86-64-v3), to replay on older machines")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"x86-64", "x86-64-v2", "x86-64-v3"}).description(""));
+      .type_name("LEVEL")
+      .among({"x86-64", "x86-64-v2", "x86-64-v3"});
   line.add_option("--check", check, "also log checksums of memory, for 'replay --check=deep'")
-      ->type_name("deep")
-      ->check(CLI::IsMember({"deep"}).description(""));
+      .type_name("deep")
+      .among({"deep"});
   bool no_follow = false;
   line.add_flag("--no-follow", no_follow, "record the first process only, not its children");
   line.add_option("--follow", options.follow,
                   "of the programs that it becomes or starts (execve), record those\n"
                   "whose path or name matches the pattern; others run unrecorded")
-      ->type_name("PATTERN");
+      .type_name("PATTERN");
   std::string chaos;
   line.add_flag("--chaos{random}", chaos,
                 "disturb the program as much as it must be able to bear (random\n"
                 "turns of threads, delayed wake-ups, short reads and writes), to\n"
                 "find races; --chaos=SEED makes the choices of an earlier run")
-      ->type_name("[=SEED]");
+      .type_name("[=SEED]");
   line.add_option("--checkpoints", options.checkpoints,
                   "make checkpoints every so many seconds of CPU time, so that the\n"
                   "first debugging session finds them already (default: none)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6).description(""));
-  add_engine_options(line, options.engine);
+      .type_name("SECONDS")
+      .between(0.0, 1e6);
+  line.add_engine_options(options.engine);
 
   size_t own = line.leading_options(args);
   if (auto status = line.parse_args(Args(args.begin(), args.begin() + static_cast<ptrdiff_t>(own))))

@@ -55,31 +55,31 @@ int replay_command(const Args& args) {
   line.add_option("-p,--process", process,
                   "replay this process of the recorded tree, not the first\n"
                   "(--autopilot: not all): a pid, or #N as in 'backstep ps'")
-      ->type_name("PID|#N");
-  line.add_option("--serve", options.serve, "only a gdb server, at this address")->type_name("[HOST:]PORT");
+      .type_name("PID|#N");
+  line.add_option("--serve", options.serve, "only a gdb server, at this address").type_name("[HOST:]PORT");
   line.add_option("--at", options.at,
                   "in gdb: begin at this moment: start, end, N%, @TICK:0xPC, a\n"
                   "bookmark … (as for its goto). Left out: at the signal that\n"
                   "the program died of, else at the start")
-      ->type_name("MOMENT");
+      .type_name("MOMENT");
   line.add_option("--last-write", options.last_write,
                   "in gdb: go to the end, and from there back to the last write to a\n"
                   "variable or other expression")
-      ->type_name("EXPR");
+      .type_name("EXPR");
   line.add_option("--last-change", options.last_change, "likewise, to the last one that changed it")
-      ->type_name("EXPR");
+      .type_name("EXPR");
   line.add_option("--check", check, "also verify memory checksums and mapped files")
-      ->type_name("deep")
-      ->check(CLI::IsMember({"deep"}).description(""));
-  const auto* every = line.add_option("--checkpoints", options.checkpoints,
-                                      "make checkpoints in the recording every so many seconds of\n"
-                                      "replay (0.5; with --autopilot: none); 0: make and use none")
-                          ->type_name("SECONDS")
-                          ->check(CLI::Range(0.0, 1e6).description(""));
+      .type_name("deep")
+      .among({"deep"});
+  const Option every = line.add_option("--checkpoints", options.checkpoints,
+                                       "make checkpoints in the recording every so many seconds of\n"
+                                       "replay (0.5; with --autopilot: none); 0: make and use none")
+                           .type_name("SECONDS")
+                           .between(0.0, 1e6);
   line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
   line.add_flag("--json", options.json, "closing report as JSON, on stderr");
   line.add_option("DIR", dir);
-  add_engine_options(line, options.engine);
+  line.add_engine_options(options.engine);
 
   Args own = args;
   if (!without_gdb(args)) {
@@ -93,7 +93,7 @@ int replay_command(const Args& args) {
   if (options.autopilot && !options.serve.empty())
     throw Error("--autopilot and --serve exclude each other", kExitUsage);
   options.check_deep = check == "deep";
-  options.store_on_autopilot = options.autopilot && every->count() && options.checkpoints > 0;
+  options.store_on_autopilot = options.autopilot && every.given() && options.checkpoints > 0;
   options.progress = !options.quiet && isatty(STDERR_FILENO);
   const auto recording = recording::Library::standard().resolve(dir);
   options.recording = recording.dir();

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/event_text.h"
+#include "guest/syscall_table.h"
 
 namespace backstep::cli {
 
@@ -20,7 +21,8 @@ void count(const Event& event, Summary& s) {
     tally.count++;
     tally.bytes += event.size;
     // The kernel's error range.
-    tally.errors += event.kind == EventKind::Syscall && event.result < 0 && event.result >= -4095;
+    tally.errors += event.kind == EventKind::Syscall && event.result < 0 && event.result >= -4095 &&
+                    event.result != guest::kNotMade;
   };
   s.events++;
   s.bytes += event.size;
@@ -29,7 +31,8 @@ void count(const Event& event, Summary& s) {
   add(s.kinds[kind_name(event.kind)]);
   switch (event.kind) {
     case EventKind::Syscall:
-      add(s.syscalls[event_name(event)]);
+      // One that was put off is made, and counted, later.
+      if (event.result != guest::kNotMade) add(s.syscalls[event_name(event)]);
       break;
     case EventKind::Instr:
       add(s.instructions[event_name(event)]);

@@ -119,28 +119,28 @@ inline constexpr uint64_t kArenasTotal = 8 * kArenaSize;
 static_assert(layout::kArenas + 6 * kArenaSize + 0x1000'0000 == 0x2e01'9000'0000);  // kWide, known to entry.S
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
-// A place where the guest stops before it executes the instruction there (breaks_hot.cc).
+// A place where something happens before the instruction there is executed (breaks_hot.cc).
 struct Break {
-  Address pc;
-  const void* condition;  // the client's, for hooks.condition_hot; null: none
-  uint32_t cache;         // where its int3 is; 0: the instruction is not translated, or has a question
-  uint16_t users;         // who want to stop whatever the condition says
-  uint8_t byte;           // what was there
-  bool inlined;           // translations get a question in front of the instruction instead of an int3
+  Address pc;          // 0: a free entry
+  const void* asked;   // the client's, for hooks.reached_hot; null: nothing is asked
+  uint64_t count;      // passes that translated code has counted
+  uint32_t cache;      // where its int3 is; 0: there is none
+  uint32_t prefix;     // where the code in front of the instruction begins; 0: there is none
+  uint32_t next_free;  // of a free entry
+  uint16_t users;      // who want the guest to stop there, whatever is asked
+  uint8_t byte;        // what was where the int3 is
+  uint8_t prefix_size;
+  bool counting;
 };
 inline constexpr uint8_t kTrapByte = 0xcc;  // int3
-inline constexpr uint32_t kMaxBreaks = 1024;
-
-// A question in translated code: does the condition of the breakpoint here hold?
-struct Question {
-  Address pc;
-  uint32_t cache;  // where it begins, which is where the instruction's translation begins
-};
+inline constexpr uint32_t kMaxBreaks = 1 << 20;
 inline constexpr uint32_t kQuestionSize = 16;
+inline Break* const kBreaks = reinterpret_cast<Break*>(layout::kBreaks);  // index 0 is never used
 
 struct DataRange {
   Address start, end;
 };
+inline DataRange* const kCovered = reinterpret_cast<DataRange*>(layout::kCovered);
 // The longest operand: one that starts less than this before watched bytes may reach them.
 inline constexpr uint64_t kWatchReach = 64;
 
@@ -175,11 +175,13 @@ struct Cache {
                           // 0: none
   uint8_t trap_byte;      // what was there
   Statistics stats;
-  bool keep_jumps;  // every instruction keeps code of its own: no jump is overwritten by its target
-  uint32_t break_count;
-  Break breaks[kMaxBreaks];
-  uint32_t question_count;
-  Question questions[kMaxBreaks];
+  bool keep_jumps;       // every instruction keeps code of its own: no jump is overwritten by its target
+  uint32_t break_count;  // entries in use …
+  uint32_t break_top;    // … all below this one
+  uint32_t free_break;   // head of the list of free ones below that; 0: none
+  bool inline_breaks;    // code that is translated from now on asks and counts by itself
+  bool cover;            // blocks end with the first branch: what is translated is executed …
+  uint64_t covered;      // … and so many have left the cache (kCovered)
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
@@ -221,20 +223,24 @@ void undo_crossings();  // links between ranges lead to their stubs again
 uint32_t new_exit_stub(const Exit& exit);
 // --- breaks_hot.cc ---
 struct Emitter;
-bool add_break(Address pc);  // counted; false: there are too many
+bool add_break(Address pc);  // the guest stops there; counted. False: there are too many
 void remove_break(Address pc);
-// One that stops only where `condition` holds. `often`: it is met often, so ask in translated code.
-bool add_condition(Address pc, const void* condition, bool often);
-void remove_condition(Address pc);
-void inline_break(Address pc);  // it turned out to be met often; outside of the cache
+// The client is asked there: by a stop (Stop::Break) or, if inlined, first by hooks.reached_hot.
+bool ask_at(Address pc, const void* what);
+// Passes are counted: by the client, who gets a stop, or, if inlined, in Break::count.
+bool count_at(Address pc);
+void forget_asked(Address pc);    // neither of the two
+void inline_breaks(bool wanted);  // outside of the cache, which it may empty
 Break* find_break(Address pc);
-void emit_question(Emitter& e, Address pc);  // if one is wanted there
-bool question_at(uint32_t cache);
-bool questions_wanted();
-bool break_holds(Address pc);
-const Break* break_at(uint32_t cache);                         // null: none
-void patch_breaks(Address start, Address end);                 // code was translated
-void forget_breaks(uint32_t cache_start, uint32_t cache_end);  // it is about to go
+void emit_prefix(Emitter& e, Address pc);        // if one is wanted there
+uint32_t prefix_at(Address pc, uint32_t cache);  // size of what is in front of a translated instruction
+bool prefixes_wanted();                          // in what is translated from now on
+bool needs_host(Address pc);                     // a question was met there
+const Break* break_at(uint32_t cache);           // null: none
+void patch_breaks(Address start, Address end);   // code of that range can be executed from now on
+void patch_breaks_of(const Block& block);        // it was translated
+void forget_breaks_of(const Block& block);       // it is about to go
+void forget_all_breaks();                        // all code is
 bool data_watched(Address page);
 // --- watch_hot.cc ---
 // `used`: registers that the code around it needs.

@@ -210,6 +210,15 @@ Reason Engine::enter(uint32_t address) {
   return static_cast<Reason>(bs_enter());
 }
 
+// Replays with a debugger or a question need them, others not.
+void Engine::keep_breaks() {
+  if (bs_cache.break_top) return;
+  map_fixed(layout::kBreaks, layout::kBreaksSize, PROT_READ | PROT_WRITE, "breakpoints");
+  madvise(reinterpret_cast<void*>(layout::kBreaks), layout::kBreaksSize, MADV_NOHUGEPAGE);
+  bs_cache.break_top = 1;
+  bs_cache.keep_jumps = true;
+}
+
 bool Engine::is_half_done() const {
   const Context& ctx = context();
   return half_done_ && *half_done_ == std::pair{ctx.tick, ctx.rip};
@@ -349,7 +358,7 @@ std::optional<Stop> Engine::after_fault() {
         break;
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
-    const uint32_t copied = cache + (question_at(cache) ? kQuestionSize : 0) + (in.gs ? kGsPrologue : 0);
+    const uint32_t copied = cache + prefix_at(pc, cache) + (in.gs ? kGsPrologue : 0);
     auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(copied));
     if (in.disp_at && fault.cache_pc > copied && emitted[0] == 0x48 && emitted[1] == 0x89 &&
         emitted[3] == 0x25) {
@@ -363,11 +372,12 @@ std::optional<Stop> Engine::after_fault() {
     if (page && page->watched) {
       // The guest writes to a page that code was translated from. Drop the code; if a block that starts at
       // the writer would come from that page too (its last instruction may lie across the page's end), run
-      // the write alone first, or we would be back here for ever.
+      // the write alone first, or we would be back here for ever; likewise if something was counted or asked
+      // in front of it, which has been done.
       Address written = fault.address & ~(layout::kPage - 1);
       Address writer = ctx.rip & ~(layout::kPage - 1);
       invalidate_page(written);
-      if (writer == written || writer + layout::kPage == written) transient_ = ctx.rip;
+      if (writer == written || writer + layout::kPage == written || find_break(ctx.rip)) transient_ = ctx.rip;
       return std::nullopt;
     }
   }
@@ -425,6 +435,31 @@ void Engine::change_mode(bool& mode, bool value) {
   mode = value;
   flush();
   load_translations();
+}
+
+void Engine::set_cover(bool cover) {
+  if (cover == bs_cache.cover) return;
+  if (cover) {
+    translations_.save();
+    start_anew(true);
+    map_fixed(layout::kCovered, layout::kCoveredSize, PROT_READ | PROT_WRITE, "what was executed");
+  } else {
+    munmap(kCovered, layout::kCoveredSize);
+    start_anew(false);
+  }
+  bs_cache.covered = 0;
+  bs_cache.cover = cover;
+  flush();
+  bs_cache.covered = 0;
+}
+
+std::vector<DataRange> Engine::covered() const {
+  if (bs_cache.covered >= layout::kCoveredSize / sizeof(DataRange))
+    throw Error("more code was executed than can be remembered");
+  std::vector<DataRange> all(kCovered, kCovered + bs_cache.covered);
+  for (uint32_t i = 1; i < bs_cache.blocks; i++)
+    all.push_back({kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size});
+  return all;
 }
 
 void Engine::load_translations() {

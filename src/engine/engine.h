@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/cache.h"
 #include "engine/context.h"
@@ -62,11 +63,16 @@ class Engine {
   // more, until start_anew(false).
   void start_anew(bool anew);
 
+  // From now on it is known which code is executed: in blocks, each of which was run from its start up to its
+  // end or to where the guest has stopped since.
+  void set_cover(bool cover);
+  std::vector<DataRange> covered() const;
+
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
 
-  // Every instruction keeps code of its own, as breakpoints need it. Before the guest runs.
-  void keep_jumps() { bs_cache.keep_jumps = true; }
+  // There will be breakpoints: every instruction keeps code of its own. Before the guest runs.
+  void keep_breaks();
 
   // Translations are kept in `folder` from now on; `start` tells programs apart (translations.h). Before the
   // guest runs.

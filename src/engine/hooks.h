@@ -20,9 +20,9 @@ struct Hooks {
   // A signal that is not a fault of the guest's code: asynchronous, or a fault in host code.
   // `in_guest`: it interrupted cache code.
   SignalVerdict (*signal_hot)(int signo, void* info, void* ucontext, bool in_guest);
-  // Could the condition of the breakpoint at rip hold? False: certainly not, the guest goes on; true: the
-  // host looks.
-  bool (*condition_hot)(const Context&, const void* condition);
+  // The guest is about to execute the instruction at rip, where `what` is asked (ask_at). False: done, it
+  // goes on; true: nothing was done, the host is asked (Stop::Break).
+  bool (*reached_hot)(Context&, const void* what);
 };
 extern Hooks bs_hooks;
 

@@ -67,6 +67,11 @@ inline constexpr uint64_t kAnonymousEnd = 0x29ff'be80'0000;  // anonymous mappin
 inline constexpr uint64_t kJumpTable = 0x3000'0000'0000;
 inline constexpr uint64_t kJumpTableSize = kDirectEnd * 4;
 inline constexpr uint64_t kArenas = 0x2e00'0000'0000;
+inline constexpr uint64_t kBreaks = 0x2f00'0000'0000;  // books of breakpoints, if there are any
+inline constexpr uint64_t kBreaksSize = 0x1000'0000;
+inline constexpr uint64_t kCovered =
+    0x2f10'0000'0000;  // code that was executed and is not in the cache any more
+inline constexpr uint64_t kCoveredSize = 0x4000'0000;
 
 // What the guest may never get, whatever address it asks for.
 inline constexpr bool overlaps_engine(uint64_t start, uint64_t end) {

@@ -46,7 +46,7 @@ void kill(uint32_t id) {
   Block& b = kBlocks[id];
   if (b.dead) return;
   b.dead = 1;
-  if (bs_cache.break_count || bs_cache.question_count) forget_breaks(b.cache, b.cache + b.cache_size);
+  if (bs_cache.break_count) forget_breaks_of(b);
   bs_cache.stats.invalidated++;
   for (uint32_t l = b.links; l; l = kLinks[l].next) {
     if (under_jump(kLinks[l].patch)) continue;
@@ -183,8 +183,10 @@ int unwatch(Address start, Address end) {
 void flush() {
   Cache& c = bs_cache;
   remove_trap();
-  for (uint32_t i = 0; i < c.break_count; i++) c.breaks[i].cache = 0;
-  c.question_count = 0;
+  if (c.break_count) forget_all_breaks();
+  constexpr uint64_t kMost = layout::kCoveredSize / sizeof(DataRange);
+  for (uint32_t i = 1; c.cover && i < c.blocks && c.covered < kMost; i++)
+    kCovered[c.covered++] = {kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size};
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
   if (c.hot) c.stats.flushes++;  // not the first time
@@ -330,7 +332,7 @@ extern "C" uint64_t bs_hot_hostop() {
   Context& ctx = context();
   const Exit& exit = kExits[ctx.exit];
   ctx.rip = exit.target;
-  if (exit.kind == ExitKind::Break) return break_holds(exit.target) ? 0 : exit.patch;
+  if (exit.kind == ExitKind::Break) return needs_host(exit.target) ? 0 : exit.patch;
   if (exit.kind == ExitKind::Watch) return exit.patch && !watch_matches() ? exit.patch : 0;
   if (exit.length == 0) return 0;
   isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);

@@ -537,14 +537,19 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     uint8_t* at = b.e.p;
     if (c.check || c.watch) b.used |= named_registers(in, code);
-    if (c.break_count && !transient) emit_question(b.e, pc);
+    if (c.inline_breaks && !transient) emit_prefix(b.e, pc);
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
     ended = emit_instruction(b, in, code, pc);
+    const bool straight = in.cls == Class::Plain || in.cls == Class::Evex || in.cls == Class::Gs;
     meta[2 * count] = in.length;
     meta[2 * count + 1] = static_cast<uint8_t>(b.e.p - at);
     count++;
     pc += in.length;
     if (in.cls == Class::Bad) pc += 1;
+    if (c.cover && !ended && !straight) {
+      b.jump(pc);
+      break;
+    }
   }
   if (b.branch_count && b.branches[b.branch_count - 1].patch + 4 == b.e.address())
     tail_patch = b.branches[b.branch_count - 1].patch;
@@ -599,7 +604,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
   }
   if (landing) set_landing(start, *address);
-  if (c.break_count && !transient) patch_breaks(start, pc);
+  if (c.break_count && !transient) patch_breaks_of(kBlocks[id]);
   return Result::Ok;
 }
 

@@ -248,8 +248,8 @@ void Translations::begin() {
 }
 
 void Translations::load() {
-  // What is kept has no questions for breakpoints (breaks_hot.cc).
-  if (!used() || bs_cache.watch || bs_cache.evex_seen || questions_wanted()) return;
+  // What is kept has nothing in front of its instructions (breaks_hot.cc).
+  if (!used() || bs_cache.cover || bs_cache.watch || bs_cache.evex_seen || prefixes_wanted()) return;
   begin();
   ranges_.clear();
   made_before_ = bs_cache.stats.blocks + bs_cache.stats.misses;
@@ -374,7 +374,7 @@ void Translations::forget(Address start, Address end) {
 
 void Translations::save() {
   const Cache& c = bs_cache;
-  if (!used() || c.watch || c.evex_seen || c.break_count || c.question_count || !c.link) return;
+  if (!used() || c.cover || c.watch || c.evex_seen || c.break_count || !c.link) return;
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;
   if (made < 128 || made < loaded_ / 10 ||

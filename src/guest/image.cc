@@ -323,6 +323,16 @@ StartState load_program(const StartOptions& options, Placer& placer) {
   StartStack stack =
       build_start_stack(start.stack_end, start.argv, options.env, path, options.random, start.auxv);
   start.rsp = stack.rsp;
+  ProgramLayout& at = start.layout;
+  at.start_code = ~0ull;
+  for (const Elf64_Phdr& ph : program.segments) {
+    const uint64_t from = ph.p_vaddr + bias, to = from + ph.p_filesz;
+    if (ph.p_flags & PF_X)
+      at.start_code = std::min(at.start_code, from), at.end_code = std::max(at.end_code, to);
+    at.start_data = std::max(at.start_data, from), at.end_data = std::max(at.end_data, to);
+  }
+  at.start_stack = stack.rsp;
+  at.arg_start = stack.arg_start, at.arg_end = at.env_start = stack.env_start, at.env_end = stack.env_end;
   placer.write(stack.rsp, stack.bytes);
   return start;
 }

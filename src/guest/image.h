@@ -29,6 +29,12 @@ class Placer {
 // The initial stack gets no larger, whatever RLIMIT_STACK says.
 inline constexpr uint64_t kStackMax = 1000ull << 20;
 
+// Where a program's parts are, as prctl(PR_SET_MM) names them and /proc/PID/stat shows them.
+struct ProgramLayout {
+  uint64_t start_code = 0, end_code = 0, start_data = 0, end_data = 0, start_brk = 0, brk = 0,
+           start_stack = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+};
+
 struct StartState {
   uint64_t rip = 0, rsp = 0;
   std::string exe;                         // absolute path of the ELF file that was loaded: /proc/self/exe
@@ -38,6 +44,7 @@ struct StartState {
   std::vector<uint64_t> auxv;              // pairs, ending in AT_NULL
   uint64_t stack_start = 0, stack_end = 0;
   uint64_t initialized_data = 0;  // bytes of the last segment that come from the file
+  ProgramLayout layout;           // without brk, which changes
   bool lost_privilege = false;    // setuid/setgid bits or file capabilities that do not take effect under us
 };
 

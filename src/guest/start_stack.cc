@@ -52,9 +52,13 @@ StartStack build_start_stack(uint64_t stack_end, const std::vector<std::string>&
   auto reserve = [&](uint64_t size) { return top -= size; };
 
   uint64_t execfn_at = reserve(execfn.size() + 1);
+  StartStack stack;
+  stack.env_end = top;
   std::vector<uint64_t> argv_at(argv.size()), env_at(env.size());
   for (size_t i = env.size(); i-- > 0;) env_at[i] = reserve(env[i].size() + 1);
+  stack.env_start = top;
   for (size_t i = argv.size(); i-- > 0;) argv_at[i] = reserve(argv[i].size() + 1);
+  stack.arg_start = top;
   top &= ~15ull;
   uint64_t platform_at = reserve(kPlatform.size() + 1);
   uint64_t random_at = reserve(random.size());
@@ -74,7 +78,6 @@ StartStack build_start_stack(uint64_t stack_end, const std::vector<std::string>&
   words.insert(words.end(), auxv.begin(), auxv.end());
 
   // ... then the bytes, in one piece.
-  StartStack stack;
   stack.rsp = (top - words.size() * sizeof(uint64_t)) & ~(kStackPhase - 1);
   stack.bytes.resize(stack_end - stack.rsp);
   auto put = [&](uint64_t at, const void* from, size_t size) {

@@ -10,7 +10,8 @@ namespace backstep::guest {
 
 struct StartStack {
   uint64_t rsp = 0;
-  std::vector<std::byte> bytes;  // [rsp, end of the stack)
+  uint64_t arg_start = 0, env_start = 0, env_end = 0;  // the strings; arguments end where the environment is
+  std::vector<std::byte> bytes;                        // [rsp, end of the stack)
 };
 
 // E2BIG as the kernel decides it: each string up to 128 KB, all of them and their pointers up to a quarter of

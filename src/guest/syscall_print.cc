@@ -19,10 +19,6 @@ namespace {
 
 using Piece = SyscallView::Piece;
 
-bool failed(int64_t result) {
-  return result < 0 && result >= -4095;
-}
-
 const Piece* find_piece(const SyscallView& call, int index, std::initializer_list<PieceKind> kinds) {
   for (const Piece& p : call.pieces)
     for (PieceKind kind : kinds)
@@ -52,7 +48,7 @@ std::string print_content(const ArgSpec& spec, std::span<const std::byte> bytes,
 std::string print_buffer(const SyscallView& call, const ArgSpec& spec, int index, size_t limit) {
   uint64_t address = call.args[index];
   if (address == 0) return "NULL";
-  bool error = failed(call.result);
+  bool error = is_error(call.result);
   // After an error an ioctl's buffer is logged for exactness, but says nothing.
   if (error && call.nr == SYS_ioctl) return print_hex(address);
   if (const Piece* p = find_piece(call, index, {PieceKind::OutAtArg, PieceKind::Text})) {
@@ -211,7 +207,7 @@ bool waits_with_timeout(uint16_t nr) {
 
 std::string print_result(const SyscallView& call, const Syscall& row) {
   if (row.traits & kNoReturn) return "?";
-  if (failed(call.result)) {
+  if (is_error(call.result)) {
     auto number = static_cast<int>(-call.result);
     const char* name = name_of(Names::Errno, static_cast<uint64_t>(number));
     if (number >= 512) return "? " + (name ? std::string(name) : std::to_string(number));  // the kernel's own
@@ -232,15 +228,37 @@ std::string print_result(const SyscallView& call, const Syscall& row) {
 
 }  // namespace
 
-std::string print_syscall(const SyscallView& call, size_t limit) {
+bool is_error(int64_t result) {
+  return result < 0 && result >= -4095;
+}
+
+std::string syscall_name(uint64_t nr) {
+  const char* name = syscall_row(nr).name;
+  return name ? name : "syscall_" + std::to_string(nr);
+}
+
+std::string print_argument(const SyscallView& call, int index, size_t limit) {
+  return print_argument(call, arg_spec(call.nr, call.args, index), index, limit);
+}
+
+PrintedCall print_parts(const SyscallView& call, size_t limit) {
   const Syscall& row = syscall_row(call.nr);
-  std::vector<std::string> arguments;
+  PrintedCall parts{syscall_name(call.nr), {}, print_result(call, row)};
   for (int i = 0; i < row.argc; i++) {
     ArgSpec spec = arg_spec(call.nr, call.args, i);
-    if (spec.kind != Arg::None) arguments.push_back(print_argument(call, spec, i, limit));
+    if (spec.kind != Arg::None) parts.arguments.push_back({i, spec, print_argument(call, spec, i, limit)});
   }
-  std::string name = row.name ? row.name : "syscall_" + std::to_string(call.nr);
-  return name + "(" + join(arguments) + ") = " + print_result(call, row);
+  return parts;
+}
+
+std::string PrintedCall::line() const {
+  std::string list;
+  for (const Argument& argument : arguments) list += (list.empty() ? "" : ", ") + argument.text;
+  return name + "(" + list + ") = " + result;
+}
+
+std::string print_syscall(const SyscallView& call, size_t limit) {
+  return print_parts(call, limit).line();
 }
 
 }  // namespace backstep::guest

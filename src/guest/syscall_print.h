@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "guest/syscall_table.h"
+
 namespace backstep::guest {
 
 // What is known about memory that the call used. Numbers and meaning are those of the log's pieces
@@ -38,5 +40,22 @@ struct SyscallView {
 
 // Strings and buffers are cut after `limit` bytes.
 std::string print_syscall(const SyscallView& call, size_t limit = 32);
+
+// The same in its parts.
+struct PrintedCall {
+  struct Argument {
+    int index = 0;
+    ArgSpec spec;  // as it is in this very call
+    std::string text;
+  };
+  std::string name;
+  std::vector<Argument> arguments;
+  std::string result;
+  std::string line() const;
+};
+PrintedCall print_parts(const SyscallView& call, size_t limit = 32);
+std::string print_argument(const SyscallView& call, int index, size_t limit = 32);
+std::string syscall_name(uint64_t nr);  // "read", or "syscall_999" if it has none
+bool is_error(int64_t result);          // what the kernel returned is -errno
 
 }  // namespace backstep::guest

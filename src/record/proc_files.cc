@@ -160,8 +160,15 @@ std::string stat(const ProcFile& file, const Shown& process) {
   if (!process.ended) {
     set(20, process.threads.size());
     set(23, sizes(process).all);
-    for (size_t address : {26, 27, 28, 29, 30, 45, 46, 47, 48, 49, 50, 51})
-      set(address, 0);  // as without the right to see them
+    // Who has no right to see addresses sees 1.
+    const bool permitted = fields.size() > 26 - 3 && fields[26 - 3].size() > 1;
+    const ProgramLayout& at = process.layout;
+    const std::pair<size_t, uint64_t> places[] = {
+        {26, at.start_code}, {27, at.end_code},  {28, at.start_stack}, {45, at.start_data}, {46, at.end_data},
+        {47, at.start_brk},  {48, at.arg_start}, {49, at.arg_end},     {50, at.env_start},  {51, at.env_end}};
+    for (const auto& [number, address] : places)
+      if (permitted) set(number, address);
+    set(29, 0), set(30, 0);
   }
   set(32, thread_of(file, process).blocked & 0x7fff'ffff);
   set(33, process.ignored & 0x7fff'ffff);

@@ -20,33 +20,26 @@
 
 #include "base/fd.h"
 #include "base/room_for_fds.h"
+#include "record/letters.h"
 #include "record/life.h"
+#include "record/published_file.h"
 #include "recording/shared_folder.h"
 
 namespace backstep::recorder {
-
-struct PublishedSlot {
-  uint32_t pid;  // 0: free
-  uint32_t reserved;
-  uint64_t started;  // stored when its head is that of this process
-};
 
 using guest::MemoryMap;
 using guest::Region;
 
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 6;
 constexpr uint64_t kPage = layout::kPage;
-constexpr uint64_t kSlots = 1024;
-constexpr uint64_t kTable = kSlots * sizeof(PublishedSlot);
-constexpr uint64_t kSlotSize = 16 * kPage;
 constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
 constexpr uint64_t kSecondPlace = kSlotSize - kPage - kFirstPlace;
 static_assert(kTable % kPage == 0 && sizeof(PublishedHead) <= kPage);
 constexpr std::string_view kPrefix = "shown-";
 
-enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv };
+enum Kind : uint32_t { kAdd, kRemove, kProtect, kThread, kThreadEnded, kExe, kAuxv, kArgv, kLayout };
 
 struct Record {
   uint32_t size;  // with this; the next one begins at the next multiple of 8
@@ -76,14 +69,6 @@ std::string name_of(int pid, uint64_t started) {
   return fmt::format("{}{}-{}", kPrefix, pid, started);
 }
 
-std::string table_path(const std::string& folder) {
-  return folder + "/shown";
-}
-
-uint64_t slot_offset(uint64_t index) {
-  return kTable + index * kSlotSize;
-}
-
 template <class T>
 void store(T& word, T value) {
   __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
@@ -104,6 +89,8 @@ Published::~Published() {
 // In this process alone.
 void Published::forget() {
   if (slot_head_) munmap(slot_head_, kSlotSize);
+  if (box_) munmap(box_, kBoxSize);
+  box_ = nullptr;
   if (head_ && head_ != slot_head_) munmap(head_, mapped_);
   head_ = slot_head_ = nullptr;
   slot_ = nullptr;
@@ -140,13 +127,13 @@ bool allocate(int fd, uint64_t offset, uint64_t size) {
   return posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0;
 }
 
+}  // namespace
+
 void* map_part(int fd, uint64_t offset, uint64_t size) {
   if (!allocate(fd, offset, size)) return nullptr;
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   return p == MAP_FAILED ? nullptr : p;
 }
-
-}  // namespace
 
 void Published::begin() {
   const auto me = static_cast<uint32_t>(getpid());
@@ -176,6 +163,8 @@ void Published::begin() {
   std::fill(std::begin(head_->vforked), std::end(head_->vforked), 0);
   std::fill(std::begin(head_->exe_file), std::end(head_->exe_file), 0);
   std::fill(std::begin(head_->states), std::end(head_->states), PublishedHead::ThreadState{});
+  store(head_->bell, 0u);
+  __atomic_fetch_add(&head_->lives, 1, __ATOMIC_SEQ_CST);
   store(head_->where, where_word(places_[0].page, 0));
   store(head_->version, kVersion);
   store(slot_->started, life.started);
@@ -211,10 +200,37 @@ bool Published::move_out() {
 }
 
 void Published::set_state(PublishedHead::State state) {
-  if (head_) store<uint32_t>(head_->state, state);
+  if (!head_) return;
+  store<uint32_t>(head_->state, state);
+  set_bell(state == PublishedHead::Ready ? slot_->pid : 0);
+}
+
+// Those who ring say so first and then look whom; so when nobody is about to, who was rung before has its
+// signal, and can do without its handler from here on (the end, execve). One that was killed in between is
+// not waited for.
+void Published::set_bell(uint32_t pid) {
+  if (!slot_head_) return;
+  store(slot_head_->bell, pid);
+  const timespec pause{0, 100'000};
+  constexpr int kMost = 200;
+  for (int i = 0; i < kMost && __atomic_load_n(&slot_head_->callers, __ATOMIC_SEQ_CST); i++)
+    nanosleep(&pause, nullptr);
+}
+
+int Published::owner() const {
+  return slot_ ? static_cast<int>(slot_->pid) : 0;
+}
+
+LetterBox* Published::letters() {
+  if (box_ || !slot_head_ || !__atomic_load_n(&slot_head_->letters, __ATOMIC_SEQ_CST)) return box_;
+  RoomForFds room;
+  Fd fd(recording::open_file(table_path(folder_), O_RDWR | O_CLOEXEC));
+  if (fd) box_ = map_box(fd.get(), static_cast<uint64_t>(slot_ - table_));
+  return box_;
 }
 
 void Published::end() {
+  set_bell(0);
   if (!name_.empty()) recording::remove_file(path());
   if (!slot_) return;
   set_state(PublishedHead::Loading);
@@ -332,7 +348,9 @@ void Published::first_stack(uint64_t bytes) {
 }
 
 void Published::vforked(size_t depth, int pid) {
-  if (head_ && depth < PublishedHead::kVforks) store(head_->vforked[depth], static_cast<uint32_t>(pid));
+  if (!head_ || depth >= PublishedHead::kVforks) return;
+  store(head_->vforked[depth], static_cast<uint32_t>(pid));
+  set_bell(pid ? static_cast<uint32_t>(pid) : depth ? head_->vforked[depth - 1] : slot_->pid);
 }
 
 void Published::thread(const Shown::Thread& thread) {
@@ -377,6 +395,10 @@ void Published::exe_file(const std::pair<uint64_t, uint64_t>& file) {
 
 void Published::auxv(const std::vector<uint64_t>& words) {
   append(kAuxv, words.data(), words.size() * sizeof(uint64_t));
+}
+
+void Published::layout(const guest::ProgramLayout& layout) {
+  append(kLayout, &layout, sizeof layout);
 }
 
 void Published::argv(const std::string& words) {
@@ -463,6 +485,9 @@ void apply(uint32_t kind, std::string_view bytes, Shown& shown) {
     case kAuxv:
       shown.auxv.resize(bytes.size() / sizeof(uint64_t));
       std::memcpy(shown.auxv.data(), bytes.data(), shown.auxv.size() * sizeof(uint64_t));
+      return;
+    case kLayout:
+      take(bytes, shown.layout);
       return;
     case kArgv:
       shown.argv = bytes;

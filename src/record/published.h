@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "guest/image.h"
 #include "guest/limits.h"
 #include "guest/memory_map.h"
 #include "record/record_hot.h"
@@ -49,6 +50,7 @@ struct Shown {
   std::vector<Thread> threads;    // the first first, if it is still there
   std::string exe;
   std::vector<uint64_t> auxv;
+  guest::ProgramLayout layout;      // all 0: not known
   uint64_t program = 0;             // the log whose manifest has its arguments and environment …
   std::optional<std::string> argv;  // … but for these, each with a zero behind it (scripts)
   std::vector<int> our_fds;
@@ -83,7 +85,14 @@ struct PublishedHead {
   };
   static constexpr unsigned kStates = 256;
   ThreadState states[kStates];
+  // Letters (letters.h); only in the slot.
+  uint32_t lives;    // grows with each process and program that takes the slot
+  uint32_t bell;     // who can be rung: its pid, or that of a child in its memory (vfork); 0: nobody
+  uint32_t callers;  // how many are about to ring
+  uint32_t letters;  // 1: its box is in use
 };
+
+struct LetterBox;
 
 class Published final : public guest::MapListener {
  public:
@@ -116,7 +125,14 @@ class Published final : public guest::MapListener {
   void exe(const std::string& path);
   void exe_file(const std::pair<uint64_t, uint64_t>& file);  // device, inode
   void auxv(const std::vector<uint64_t>& words);
+  void layout(const guest::ProgramLayout& layout);
   void argv(const std::string& words);  // only if it is not what the manifest says
+  // Letters to us; null: nobody has ever sent one. Who has sent us one since we took the slot writes lives().
+  LetterBox* letters();
+  const uint32_t* letters_flag() const { return slot_head_ ? &slot_head_->letters : nullptr; }
+  uint32_t lives() const { return slot_head_ ? slot_head_->lives : 0; }
+  // The process whose memory this is, for a child of vfork its parent; 0: not published.
+  int owner() const;
   void on_add(const guest::Region& r) override;
   void on_remove(uint64_t start, uint64_t end) override;
   void on_protect(uint64_t start, uint64_t end, int prot) override;
@@ -131,6 +147,7 @@ class Published final : public guest::MapListener {
   bool add_place(Place& place, uint64_t bytes);
   bool move_out();
   void forget();
+  void set_bell(uint32_t pid);
   std::string path() const { return folder_ + "/" + name_; }
   char* base() const { return reinterpret_cast<char*>(head_); }
 
@@ -141,6 +158,7 @@ class Published final : public guest::MapListener {
   PublishedHead* slot_head_ = nullptr;     // mapped as long as we have a slot
   std::function<void()> rewrite_;
   PublishedHead* head_ = nullptr;  // null: not published
+  LetterBox* box_ = nullptr;       // null: not mapped yet
   uint64_t mapped_ = 0;
   Place places_[2];
   int used_ = 0;

@@ -27,18 +27,6 @@ constexpr uint64_t kRefuseExecGain = 1, kNoInherit = 2;  // PR_MDWE_*
 
 }  // namespace
 
-// Memory layout as /proc shows it. The kernel's own fields are those of the recorder; to tell their sizes is
-// harmless, to change them is left to those who checkpoint processes.
-int64_t Recorder::do_set_mm(const Syscall& row, const uint64_t args[6]) {
-  const uint64_t what = args[1];
-  const bool sized = what == PR_SET_MM_AUXV || what == PR_SET_MM_MAP || what == PR_SET_MM_MAP_SIZE;
-  if (args[4] || (args[3] && !sized)) return -EINVAL;
-  if (what == PR_SET_MM_MAP_SIZE) return execute(row, SYS_prctl, args);
-  if (what == PR_SET_MM_MAP && args[3] != sizeof(prctl_mm_map)) return -EINVAL;
-  note_once("prctl(PR_SET_MM) was answered with EPERM");
-  return -EPERM;
-}
-
 // The guest's program headers and so on, not ours.
 int64_t Recorder::do_get_auxv(const uint64_t args[6]) {
   if (args[3] || args[4]) return -EINVAL;

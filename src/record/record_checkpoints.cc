@@ -10,8 +10,10 @@
 //
 // The checkpoint is written by ourselves while the program stands still. A helper process would be quicker
 // for the program, but a child of it that it did not make, in its process group and under its limits.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@
 #include "base/room_for_fds.h"
 #include "guest/buffers.h"
 #include "record/recorder.h"
+#include "recording/shared_folder.h"
 #include "recording/stored_state.h"
 
 namespace backstep::recorder {
@@ -103,13 +106,13 @@ void Recorder::make_checkpoint() {
   const double ran = recording::thread_cpu_seconds() - checkpoint_cpu_, wanted = series_->distance(pages);
   if (ran < wanted) return await_checkpoint(wanted - ran);
   // Others may write such memory while we read it; and what of it a replay has is not what we have.
-  bool shared = !opened_.empty() || !live_.empty();
+  bool shared = !opened_.empty();
   process_.map.for_each([&](const Region& r) { shared |= (r.flags & MAP_SHARED) != 0; });
   if (process_.has_lodgers()) return await_checkpoint(kSoon);
   if (shared) {
     manifest_.checkpoints_note =
         "no checkpoints were made while the program had memory that it shares with others, or might (mmap "
-        "with MAP_SHARED), or changed a file that it had mapped privately";
+        "with MAP_SHARED)";
     return await_checkpoint(wanted);
   }
   if (!step_away()) return await_checkpoint(kSoon);
@@ -126,8 +129,19 @@ void Recorder::make_checkpoint() {
   state.looked_ahead = false;
   try {
     const bool made = series_->make(pages, [&](recording::CheckpointWriter& writer) {
+      RoomForFds room;
+      std::vector<Fd> copies;
+      std::vector<int> files;
+      for (const auto& [id, live] : live_) {
+        const Fd& copy = copies.emplace_back(recording::open_file(live.path, O_RDONLY | O_CLOEXEC));
+        struct stat st {};
+        if (!copy || fstat(copy.get(), &st) != 0)
+          throw Error(fmt::format("cannot read {}: {}", live.path, errno_text(errno)));
+        state.live.push_back({id.first, id.second, static_cast<uint64_t>(st.st_size)});
+        files.push_back(copy.get());
+      }
       const std::vector<uint8_t> bytes = recording::pack(state, process_);
-      recording::store_memory(writer, process_, {});
+      recording::store_memory(writer, process_, files);
       writer.finish(ctx.tick, event_base_ + log.events, ctx.rip, recording::Maker::Record, bytes,
                     std::nullopt);
     });

@@ -33,8 +33,8 @@ bool is_number(const std::string& text) {
 }
 
 // A file with this text and nothing behind it.
-int64_t file_with(const std::string& text, uint64_t flags) {
-  int fd = memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+int64_t file_with(const std::string& text, uint64_t flags, const std::string& name) {
+  int fd = memfd_create(name.c_str(), flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
   if (fd < 0) return -errno;
   for (size_t done = 0; done < text.size();) {
     ssize_t n = ::write(fd, text.data() + done, text.size() - done);
@@ -78,6 +78,7 @@ Shown Recorder::shown() const {
   Shown shown = shown_of(process_);
   shown.exe = start_.exe;
   shown.auxv = start_.auxv;
+  shown.layout = program_layout();
   shown.argv = joined(start_.argv);
   for (const auto& [name, task] : turns_.tasks()) {
     if (!bs_record.threads || !task->thread) continue;
@@ -150,6 +151,7 @@ std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
   if (file.name == "auxv")
     return std::string(reinterpret_cast<const char*>(process.auxv.data()),
                        process.auxv.size() * sizeof(uint64_t));
+  if (auto words = words_in(found)) return words;
   if (file.name == "cmdline" && process.argv) return process.argv;
   if (own) return joined(manifest_.env);
   try {
@@ -158,6 +160,40 @@ std::optional<std::string> Recorder::proc_text(const ShownFile& found) const {
   } catch (const Error&) {
     return std::nullopt;  // the recording is being removed
   }
+}
+
+// cmdline and environ as they are in the program's memory now; nullopt: it cannot be read.
+std::optional<std::string> Recorder::words_in(const ShownFile& found) const {
+  const ProgramLayout& at = found.process.layout;
+  const RoomForFds room;
+  const Fd memory(found.own ? -1 : ::open((found.process.folder + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+  // As much as there is, as the kernel does it.
+  auto read = [&](uint64_t start, uint64_t end) {
+    constexpr uint64_t kMost = 8 << 20, kPage = layout::kPage;
+    std::string text;
+    while (start < end && text.size() < kMost) {
+      char page[kPage];
+      const uint64_t n = std::min(end - start, kPage - start % kPage);
+      if (found.own ? !bs_guarded_copy(page, reinterpret_cast<const void*>(start), n)
+                    : pread(memory.get(), page, n, static_cast<off_t>(start)) != static_cast<ssize_t>(n))
+        break;
+      text.append(page, n);
+      start += n;
+    }
+    return text;
+  };
+  if (!at.arg_start || (!found.own && !memory)) return std::nullopt;
+  if (found.is("environ")) return read(at.env_start, at.env_end);
+  if (!found.is("cmdline")) return std::nullopt;
+  if (at.arg_start >= at.arg_end) return "";
+  // Programs write over their arguments, and over the environment behind them (setproctitle): then all up to
+  // the first zero is the command line.
+  const std::string last = read(at.arg_end - 1, at.arg_end);
+  if (last.empty() || last[0] == 0) return read(at.arg_start, at.arg_end);
+  const bool joined = at.env_start == at.arg_end && at.env_end >= at.env_start;
+  const std::string title =
+      read(at.arg_start, std::min(joined ? at.env_end : at.arg_end, at.arg_start + layout::kPage));
+  return title.substr(0, title.find('\0') == std::string::npos ? title.size() : title.find('\0') + 1);
 }
 
 // The file that a call is about to change, if a recorded process executes it. The kernel's other reasons to
@@ -197,12 +233,10 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   uint8_t kind = path.starts_with("/proc/") || path == "/proc" ? kFdProc : 0;
   if (found && found->hidden) {
     result = -ENOENT;
-  } else if (found && !own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
-    note_once("/proc/PID/mem of another process that is recorded cannot be written (EACCES)");
-    result = -EACCES;
   } else if (text) {
-    result = file_with(*text, flags);
-    kind = 0;
+    const bool maps = found->is("maps");
+    result = file_with(*text, flags, maps ? fmt::format("proc-{}-maps", found->process.pid) : "proc");
+    kind = maps ? kFdMaps : 0;
   } else if (ours && found && found->is("exe")) {
     const int fd = ::open(found->process.exe.c_str(), static_cast<int>(flags));
     result = fd >= 0 ? fd : -errno;
@@ -220,7 +254,7 @@ int64_t Recorder::do_open(uint64_t nr, const uint64_t args[6]) {
   }
   if (found && (found->is("fd") || found->is("fdinfo"))) kind = kFdFolder | kFdProc;
   if (found && found->is("task")) kind = kFdTasks | kFdProc;
-  if (own && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
+  if (found && found->is("mem") && (flags & O_ACCMODE) != O_RDONLY) {
     kind = kFdMemory;
     if (result >= 0) bs_record.shared_files = true;  // calls that write need a look
   }
@@ -318,6 +352,13 @@ int64_t Recorder::shown_entries(const uint64_t args[6], int64_t size, const std:
 // A write to /proc/self/mem goes past all protections, ours included. What it changes is logged behind it.
 std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6]) {
   if (!(kind_of(args[0]) & kFdMemory)) return std::nullopt;
+  if (const int pid = memory_behind(static_cast<int>(args[0])); !is_own_memory(pid)) {
+    const auto result = write_memory_of(pid, nr, args);
+    if (!result) return std::nullopt;
+    if (bs_record.sharing) own_arguments(syscall_row(nr), nr, args);
+    log_call(syscall_row(nr), nr, args, *result);
+    return result;
+  }
   const Syscall& row = syscall_row(nr);
   auto logged = [&](int64_t result) {
     log_call(row, nr, args, result);

@@ -483,8 +483,8 @@ bool record_syscall_hot(Context& ctx) {
     return true;
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
-  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 311 /*process_vm_writev*/ ||
-      nr == 31 /*shmctl*/ || changes_rights(nr) ||
+  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 310 /*process_vm_readv*/ ||
+      nr == 311 /*…_writev*/ || nr == 31 /*shmctl*/ || changes_rights(nr) ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (s.sharing && row.argc > 1) return false;
@@ -494,6 +494,7 @@ bool record_syscall_hot(Context& ctx) {
   if (s.shared_files && (nr == 46 || nr == 307)) return false;  // sendmsg, sendmmsg: perhaps of descriptors
   if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
     return false;  // getdents64
+  if (nr == 16 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdMaps)) return false;  // ioctl
   if (((nr == 4 || nr == 6) && is_in_proc(ctx.gpr[RDI])) ||
       ((nr == 262 || nr == 332) &&
        (is_in_proc(ctx.gpr[RSI]) || (ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdProc)))))
@@ -557,7 +558,7 @@ bool is_bare(const siginfo_t& info) {
 // One of ours: it may be any, to the runner or to a body.
 engine::SignalVerdict look_everywhere(ucontext_t& uc) {
   constexpr long kGettid = 186;
-  if (hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) {
+  if (bs_record.threads && hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0) != bs_wakeups.runner) {
     depart(uc);
     return engine::SignalVerdict::Later;
   }
@@ -587,7 +588,8 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
     return engine::SignalVerdict::Stop;
   }
-  if (signo == SIGTRAP && s.threads && is_bare(*about)) return look_everywhere(*uc);
+  const bool spoken_to = s.threads || (s.letters && *s.letters);
+  if (signo == SIGTRAP && spoken_to && is_bare(*about)) return look_everywhere(*uc);
   if (signo == SIGTRAP && (about->si_code == SI_QUEUE || about->si_code == SI_TIMER)) {
     const auto value = reinterpret_cast<uint64_t>(about->si_value.sival_ptr);
     const bool timer = value >> 31 == kTimerSignal >> 31;

@@ -20,6 +20,7 @@ inline constexpr unsigned kPendingSignals = 64;
 inline constexpr uint8_t kFdFolder = 0x80;  // fd_kind: a listing of our own descriptors (/proc/self/fd)
 inline constexpr uint8_t kFdProc = 0x20;    // fd_kind: in /proc
 inline constexpr uint8_t kFdTasks = 0x10;   // fd_kind: a listing of our own threads (/proc/self/task)
+inline constexpr uint8_t kFdMaps = 0x04;    // fd_kind: /proc/PID/maps as we show it
 inline constexpr uint8_t kFdMemory = 0x08;  // fd_kind: /proc/self/mem, to be written
 inline constexpr uint8_t kFdFile = 0x40;    // fd_kind: a regular file or directory: never blocks
 inline constexpr unsigned kTimerHits = 64;
@@ -64,6 +65,7 @@ struct HotState {
   uint64_t* writers[2];          // who writes to stdout, stderr (recording/tree.h)
   uint64_t me;                   // … as this one: its pid, and the number of its log below
   uint64_t given;                // the number that the call under way has taken before it was made; 0: none
+  const uint32_t* letters;       // not 0: other processes write to our memory (letters.h); null: none can
   bool no_leave;                 // fatal signals, too, must find an instruction boundary (child of vfork)
   bool segments;                 // System V memory is attached that an outsider may attach, too
   bool filtered;                 // some thread has a filter on its calls (seccomp)

@@ -39,6 +39,24 @@ uint64_t page_up(uint64_t n) {
   return (n + kPage - 1) & ~(kPage - 1);
 }
 
+// The kernel allows a process so many mappings (vm.max_map_count), and counts ours. A replay has some that a
+// recorder has not, so it would come to the limit earlier, with a call that succeeded then. A program that
+// goes for it is therefore met by a recorder that has more than enough of them.
+void leave_room_for_replay(const MemoryMap& map) {
+  constexpr unsigned kEvery = 2048;  // calls, each of which can make two
+  constexpr size_t kMany = 4000, kRoom = 1000;
+  static unsigned calls = 0;
+  static bool done = false;
+  if (done || ++calls % kEvery) return;
+  size_t count = 0;
+  map.for_each([&](const Region&) { count++; });
+  if (count < kMany) return;
+  done = true;
+  void* at = mmap(nullptr, kRoom * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return;
+  for (size_t i = 0; i < kRoom; i += 2) mprotect(static_cast<char*>(at) + i * kPage, kPage, PROT_READ);
+}
+
 }  // namespace
 
 std::string Recorder::keep(int fd, const recording::Extent& mapped, bool times_tell) {
@@ -95,6 +113,7 @@ void Recorder::log_discarded(uint64_t start, uint64_t end) {
 // can write to them, if somebody has the file open for writing, if it was changed lately, or if it could be
 // changed without a trace (most that are mapped so are caches of libraries, which nobody changes).
 int64_t Recorder::do_mmap(const uint64_t args[6]) {
+  leave_room_for_replay(process_.map);
   const Syscall& row = syscall_row(SYS_mmap);
   auto logged = [&](int64_t result) {
     log_call(row, SYS_mmap, args, result, false);
@@ -256,6 +275,7 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
 }
 
 int64_t Recorder::do_munmap(const uint64_t args[6]) {
+  leave_room_for_replay(process_.map);
   const Region* first = process_.map.next(args[0]);
   const uint64_t start = first ? std::max(args[0], first->start) : 0;
   const int64_t result = process_.sys_munmap(args[0], args[1]);
@@ -268,6 +288,7 @@ int64_t Recorder::do_munmap(const uint64_t args[6]) {
 }
 
 int64_t Recorder::do_mprotect(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
+  leave_room_for_replay(process_.map);
   int64_t result = -EINVAL;
   uint64_t changed = 0;
   if (nr != SYS_pkey_mprotect || static_cast<int>(args[3]) == -1)

@@ -213,6 +213,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   notes_.clear();
   if (options_.check_deep) s.next_checksum = 0;
   published_.become_child();
+  s.letters = published_.letters_flag();
   hang_bells();
   start_checkpoints();
   if (s.segments) look_regularly();
@@ -252,6 +253,7 @@ void Recorder::live_as_vfork_child(void* recorder) {
     const engine::Stop stop = self.process_.engine().run();
     self.look_after_guest(stop);
     self.react(stop);
+    if (!self.process_.engine().is_half_done()) self.serve_letters(false);
     self.before_guest();
   }
 }
@@ -546,6 +548,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     published_.set_state(PublishedHead::Ready);
   } else {
     published_.become_child();
+    bs_record.letters = published_.letters_flag();
   }
   if (!vfork_) {
     for (auto& [key, object] : objects_) object->return_to();

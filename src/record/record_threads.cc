@@ -210,6 +210,7 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
     until = kNever;
     serve_shared();
     if (stop_asked_) serve_stop();
+    serve_letters(!between);
     bs_record.turn_request = false;
     turns_.collect();
     drop_lost_lodgers();

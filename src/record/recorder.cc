@@ -181,6 +181,7 @@ void Recorder::prepare(CpuLevel level) {
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
   published_.begin();
+  bs_record.letters = published_.letters_flag();
   process_.map.set_listener(&published_);
   engine::bs_hooks = {record_syscall_hot, record_host_op_hot, record_signal_hot, nullptr};
   manifest_.cpu.level = cpu_level_name(level);
@@ -305,6 +306,7 @@ void Recorder::run() {
       if (bs_record.turn_request) preempt();
       if (bs_record.share_request) serve_shared();
       if (stop_asked_) serve_stop();
+      serve_letters(false);
     } while (bs_record.turn_request);
     before_guest();
   }
@@ -386,6 +388,7 @@ void Recorder::on_syscall() {
   if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
   if (!s.executed && (nr == SYS_stat || nr == SYS_lstat || nr == SYS_newfstatat || nr == SYS_statx))
     by_name = do_stat(nr, args);
+  if (!s.executed && nr == SYS_ioctl && kind_of(args[0]) & kFdMaps) by_name = query_map(args);
   if (s.executed) {  // by the hot half
     result = s.result;
     s.executed = false;
@@ -404,13 +407,8 @@ void Recorder::on_syscall() {
           result = unknown_call(nr, args);
           break;
         }
-        if (nr == SYS_process_vm_writev && static_cast<int>(args[0]) == getpid()) {
-          result = write_own_memory(row, args);
-          break;
-        }
-        if (nr == SYS_process_vm_writev && is_recorded(static_cast<int>(args[0]))) {
-          note_once("process_vm_writev to a process that is recorded was refused with EPERM");
-          log_call(row, nr, args, result = -EPERM, false);
+        if (nr == SYS_process_vm_writev || nr == SYS_process_vm_readv) {
+          result = do_process_vm(row, nr, args);
           break;
         }
         if (changes_rights(nr)) {
@@ -532,6 +530,7 @@ void Recorder::tell_start() {
   published_.exe(start_.exe);
   published_.exe_file(start_.exe_file);
   published_.auxv(start_.auxv);
+  published_.layout(program_layout());
   // The first process has another command line for the kernel, and not all may read its manifest.
   if (start_.argv != manifest_.argv || origin_.process == 1) published_.argv(joined(start_.argv));
   tell_fds();
@@ -664,7 +663,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
       process_.engine().save_translations();
     }
   }
-  if (!vfork_) published_.end();
+  vfork_ ? published_.vforked(vfork_depth_ - 1, 0) : published_.end();
   const uint64_t mask = leave_real_state(0);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   syscall(SYS_exit_group, status);
@@ -688,7 +687,7 @@ void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
       process_.engine().save_translations();
     }
   }
-  if (!vfork_) published_.end();
+  vfork_ ? published_.vforked(vfork_depth_ - 1, 0) : published_.end();
   const bool with_core = leaves_core(signo);
   if (with_core) send_bodies_off(signo);
   const uint64_t mask = leave_real_state(signo);

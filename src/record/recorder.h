@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <climits>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "guest/process.h"
 #include "guest/syscall_table.h"
 #include "record/chaos.h"
+#include "record/letters.h"
 #include "record/proc_files.h"
 #include "record/published.h"
 #include "record/record.h"
@@ -348,6 +350,31 @@ class Recorder final : public guest::Placer {
   // have changed it has not.
   std::string keep(int fd, const recording::Extent& mapped, bool times_tell = true);
 
+  // record_letters.cc: memory of other processes
+  using Parts = std::vector<std::pair<uint64_t, uint64_t>>;  // address, length
+  using Source = std::function<std::vector<char>(uint64_t from, uint64_t most)>;
+  void serve_letters(bool in_call);
+  uint64_t receive(uint64_t addr, std::span<const char> bytes, bool force, bool in_call);
+  bool receive_in_page(uint64_t addr, std::span<const char> bytes, bool force, bool in_call);
+  void log_letter(uint64_t addr, std::span<const char> bytes, bool in_call);
+  bool is_dying() const;
+  void let_others_work(const std::function<void()>& wait);
+  std::optional<LettersTo*> letters_to(int pid);
+  std::optional<uint64_t> send_letter(LettersTo& to, int pid, uint64_t addr, std::span<const char> bytes,
+                                      bool force);
+  int64_t write_other(LettersTo* to, int pid, uint64_t addr, const Source& bytes, uint64_t length,
+                      bool force);
+  bool is_own_memory(int pid) const;
+  int64_t do_process_vm(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+  int64_t write_process(const guest::Syscall& row, const uint64_t args[6], int pid, const Parts& local,
+                        const Parts& remote);
+  std::optional<int64_t> read_process(int pid, const Parts& local, const Parts& remote);
+  using Letters = std::vector<std::pair<uint64_t, std::vector<char>>>;  // address, bytes
+  static void show_letters(const Letters& letters, const Parts& local, const Parts& remote, uint64_t done);
+  int memory_behind(int fd) const;
+  std::optional<int64_t> write_memory_of(int pid, uint64_t nr, const uint64_t args[6]);
+  std::map<int, std::unique_ptr<LettersTo>> letters_;  // those that were written to, by pid
+
   // record_live.cc: files that are mapped privately and that the program changes
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
   struct Kept {
@@ -432,6 +459,20 @@ class Recorder final : public guest::Placer {
   std::optional<int64_t> do_stat(uint64_t nr, const uint64_t args[6]);
   int64_t shown_entries(const uint64_t args[6], int64_t size, const std::vector<char>& before);
   std::optional<int64_t> write_memory(uint64_t nr, const uint64_t args[6]);
+  std::optional<std::string> words_in(const ShownFile& file) const;
+
+  // record_map_query.cc
+  int map_behind(int fd) const;
+  std::optional<int64_t> query_map(const uint64_t args[6]);
+  int64_t answer_query(int pid, uint64_t at, void* to, size_t size, std::vector<char>& name,
+                       std::vector<char>& id);
+
+  // record_set_mm.cc: what the program tells about its memory
+  int64_t set_mm_map(uint64_t address);
+  int64_t set_mm_field(uint64_t what, uint64_t address);
+  int64_t set_mm_auxv(uint64_t address, uint64_t size, uint64_t copied);
+  int64_t set_mm_exe(int fd);
+  guest::ProgramLayout program_layout() const;
 
   RecordOptions options_;
   recording::Library library_;

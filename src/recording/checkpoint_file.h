@@ -23,7 +23,7 @@ namespace backstep::recording {
 
 inline constexpr char kCheckpointMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'C', 'P'};
 // Of the file's format and of the state in it: what is kept, and what that means.
-inline constexpr uint32_t kCheckpointVersion = 2;
+inline constexpr uint32_t kCheckpointVersion = 3;
 inline constexpr uint64_t kMaxCheckpointBytes = 512ull << 20;  // of one recording
 inline constexpr uint64_t kPageSize = 4096;
 inline constexpr uint64_t kPagesPerFrame = 64;

@@ -188,6 +188,11 @@ std::vector<Region> regions_of(const guest::MemoryMap& map) {
   return regions;
 }
 
+// The copy of a file that the program changes: a replay's, or a recorder's in the recording's folder.
+bool is_live(const std::string& path) {
+  return path.starts_with("/memfd:backstep-live") || path.substr(path.rfind('/') + 1).starts_with("changed-");
+}
+
 // The guest's memory cut at the borders of its regions and of the real mappings.
 std::vector<Part> parts_of(const std::vector<Region>& regions) {
   std::vector<Part> parts;
@@ -203,6 +208,8 @@ std::vector<Part> parts_of(const std::vector<Region>& regions) {
       Part p{at, std::min(r.end, m.end), m.offset + (at - m.start), Backing::Anonymous, "", r.dev, r.inode};
       if (m.path.starts_with("/memfd:backstep-shared")) {
         p.backing = Backing::SharedFile;
+      } else if (is_live(m.path)) {
+        p.backing = Backing::LiveFile;
       } else if (m.path.starts_with('/')) {
         p.backing = Backing::StoreFile;
         p.key = m.path.substr(m.path.rfind('/') + 1, kKeyLength);
@@ -254,8 +261,10 @@ std::vector<uint8_t> pack(const StoredState& s, const guest::Process& process) {
     out.number(p.dev).number(p.inode);
     out.text(p.key);
   }
-  out.number(s.shared.size());
-  for (const SharedFile& file : s.shared) out.number(file.dev).number(file.inode).number(file.size);
+  for (const auto* files : {&s.shared, &s.live}) {
+    out.number(files->size());
+    for (const MemoryFile& file : *files) out.number(file.dev).number(file.inode).number(file.size);
+  }
   return out.take();
 }
 
@@ -302,8 +311,10 @@ StoredState unpack(std::span<const uint8_t> bytes, guest::Process& process) {
     p.dev = in.number(), p.inode = in.number();
     p.key = in.text();
   }
-  s.shared.resize(in.number());
-  for (SharedFile& file : s.shared) file.dev = in.number(), file.inode = in.number(), file.size = in.number();
+  for (auto* files : {&s.shared, &s.live}) {
+    files->resize(in.number());
+    for (MemoryFile& file : *files) file.dev = in.number(), file.inode = in.number(), file.size = in.number();
+  }
   if (!in.empty()) In::fail();
   return s;
 }
@@ -321,7 +332,7 @@ uint64_t count_pages(const guest::Process& process) {
   return found;
 }
 
-void store_memory(CheckpointWriter& writer, const guest::Process& process, const std::vector<int>& shared) {
+void store_memory(CheckpointWriter& writer, const guest::Process& process, const std::vector<int>& files) {
   PageMap pages;
   if (!pages) throw Error("cannot open /proc/self/pagemap: " + errno_text(errno));
   uint64_t total = 0;
@@ -343,11 +354,11 @@ void store_memory(CheckpointWriter& writer, const guest::Process& process, const
       if (!(entry & (PageMap::kPresent | PageMap::kSwapped)) || (entry & PageMap::kFile)) return;
       const uint8_t* bytes = closed ? closed_page(page) : reinterpret_cast<const uint8_t*>(page);
       // A page of zeroes is nothing new in anonymous memory, but may hide what a file has there.
-      if (part.backing == Backing::StoreFile || !all_zero(bytes)) writer.page(0, page, bytes);
+      if (part.backing != Backing::Anonymous || !all_zero(bytes)) writer.page(0, page, bytes);
     });
   }
   uint64_t space = 0;
-  for (int file : shared) {
+  for (int file : files) {
     space++;
     struct stat st {};
     fstat(file, &st);

@@ -14,17 +14,17 @@
 namespace backstep::recording {
 
 // What really lies behind a part of the guest's memory.
-enum class Backing : uint64_t { Anonymous = 0, StoreFile = 1, SharedFile = 2 };
+enum class Backing : uint64_t { Anonymous = 0, StoreFile = 1, SharedFile = 2, LiveFile = 3 };
 
 struct Part {
   uint64_t start = 0, end = 0, offset = 0;
   Backing backing = Backing::Anonymous;
   std::string key;              // StoreFile
-  uint64_t dev = 0, inode = 0;  // SharedFile
+  uint64_t dev = 0, inode = 0;  // SharedFile, LiveFile
 };
 
-// A file that the program has mapped shared, as a memory file.
-struct SharedFile {
+// A file that the program has mapped shared, or privately while it changes it: a memory file.
+struct MemoryFile {
   uint64_t dev = 0, inode = 0, size = 0;
 };
 
@@ -47,7 +47,7 @@ struct StoredState {
   bool evex_seen = false;
   uint64_t hi16_offset = 0;
   std::vector<std::vector<guest::KernelSigaction>> before_vfork;
-  std::vector<SharedFile> shared;
+  std::vector<MemoryFile> shared, live;
 
   // Only from unpack(): what is to be mapped.
   std::vector<guest::Region> regions;
@@ -63,7 +63,7 @@ StoredState unpack(std::span<const uint8_t> bytes, guest::Process& process);
 uint64_t count_pages(const guest::Process& process);
 
 // Gives all memory of the program to the writer, without touching a page that the program has not touched.
-// `shared`: descriptors of the files of StoredState::shared. Throws Error.
-void store_memory(CheckpointWriter& writer, const guest::Process& process, const std::vector<int>& shared);
+// `files`: descriptors of those of StoredState::shared, and then live. Throws Error.
+void store_memory(CheckpointWriter& writer, const guest::Process& process, const std::vector<int>& files);
 
 }  // namespace backstep::recording

@@ -10,7 +10,7 @@ namespace backstep::replayer {
 
 // Can it be run? False: unknown operations.
 bool valid(const std::vector<uint8_t>& code);
-// An expression that fails counts as true: better to stop than to miss.
-bool holds(const std::vector<uint8_t>& code, guest::Process& process);
+// Memory of the guest, as its memory map has it; the argument is a guest::Process.
+bool read_mapped(uint64_t address, uint64_t* to, unsigned size, const void* process);
 
 }  // namespace backstep::replayer

@@ -33,21 +33,9 @@ using recording::Event;
 using recording::EventHeader;
 using recording::EventKind;
 
-namespace {
-
-constexpr unsigned kOften = 200;  // some time for a flush of the cache, in signals
-
-// Without conditions: always.
-bool any_holds(const std::vector<std::vector<uint8_t>>& conditions, guest::Process& process) {
-  return conditions.empty() ||
-         std::any_of(conditions.begin(), conditions.end(), [&](const auto& c) { return holds(c, process); });
-}
-
-}  // namespace
-
 void Replayer::start() {
   hold_signals_ = true;
-  process_.engine().keep_jumps();
+  process_.engine().keep_breaks();
   process_.engine().set_check(true);
   prepare();
   after_call(0, 0);
@@ -63,28 +51,27 @@ bool Replayer::at_goal() const {
   return goal_ && ctx.tick == goal_->tick && (goal_->pc == 0 || ctx.rip == goal_->pc);
 }
 
-void Replayer::install(Stops stops) {
-  auto remove = [](const Breakpoint& b) {
-    b.conditions.empty() ? engine::remove_break(b.pc) : engine::remove_condition(b.pc);
-  };
-  for (const Breakpoint& b : stops_.breaks) remove(b);
-  stops_ = {};
-  watch_.set(stops.watches);
-  conditions_.resize(stops.breaks.size());
-  for (size_t i = 0; i < stops.breaks.size(); i++) {
-    const Breakpoint& b = stops.breaks[i];
-    conditions_[i].clear();
-    for (const auto& c : b.conditions)
-      conditions_[i].push_back({c.data(), c.size()});  // moving leaves it there
-    conditions_[i].push_back({nullptr, 0});
-    const bool added = b.conditions.empty()
-                           ? engine::add_break(b.pc)
-                           : engine::add_condition(b.pc, conditions_[i].data(), false_hits_[b.pc] >= kOften);
-    if (added) continue;
-    while (i-- > 0) remove(stops.breaks[i]);
-    throw Error("there are too many breakpoints");
-  }
-  stops_ = std::move(stops);
+void Replayer::install(Taps taps) {
+  watch_.set(taps.list);
+  taps_.set(std::move(taps));
+  process_.engine().set_cover(taps_.cover().has_value());
+  cuts_.clear();
+  met_.reset();
+  after_.clear();
+  next_period_ = ~0ull;
+  if (uint64_t period = taps_.period()) next_period_ = (context().tick + period - 1) / period * period;
+}
+
+// What an expression sees of the present.
+Surroundings Replayer::surroundings() {
+  const Context& ctx = context();
+  Surroundings around{.ctx = ctx, .read = read_mapped, .argument = &process_, .vectors = true};
+  around.floats = float_operation;
+  around.set(kStateTick, ctx.tick);
+  around.set(kStateThread, static_cast<uint64_t>(process_.current().name));
+  around.set(kStateFsBase, ctx.fs_base);
+  around.set(kStateGsBase, ctx.gs_base);
+  return around;
 }
 
 Halt Replayer::halt(Halt::Why why) {
@@ -100,18 +87,115 @@ Halt Replayer::halt(Halt::Why why) {
 
 // Is it a thread whose doings are asked for?
 bool Replayer::counts() const {
-  return stops_.thread == 0 || id_of(process_.current()) == stops_.thread;
+  const int thread = taps_.taps().thread;
+  return thread == 0 || id_of(process_.current()) == thread;
 }
 
-bool Replayer::meets_breakpoint() {
-  if (stops_.breaks.empty() || resume_call_ || at_goal() || !counts()) return false;
-  for (const Breakpoint& b : stops_.breaks) {
-    if (b.pc != context().rip) continue;
-    if (any_holds(b.conditions, process_)) return true;
-    // What is met in vain so often is to be asked in translated code from now on.
-    if (++false_hits_[b.pc] >= kOften) engine::inline_break(b.pc);
+// Is the instruction at rip what comes next?
+bool Replayer::can_meet() const {
+  return !taps_.empty() && !resume_call_ && !at_goal() && counts();
+}
+
+bool Replayer::breakpoint_here() {
+  return can_meet() && taps_.stops_at(context().rip, surroundings());
+}
+
+// Does what is to be done here, once. (An instruction may be begun several times, until the pages are there
+// that it needs.) True: somebody wants to stop.
+bool Replayer::meet_taps() {
+  const Context& ctx = context();
+  if (!can_meet() || met_ == ControlPoint{ctx.tick, ctx.rip}) return false;
+  met_ = {ctx.tick, ctx.rip};
+  bs_taps.thread = process_.current().name;
+  return taps_.meet(surroundings(), position().event);
+}
+
+bool Replayer::meet_period() {
+  if (context().tick < next_period_) return false;
+  next_period_ = (context().tick / taps_.period() + 1) * taps_.period();
+  bs_taps.thread = process_.current().name;
+  return taps_.meet_period(surroundings(), position().event);
+}
+
+// The guest has stopped, perhaps in the middle of a block whose rest it may never come to.
+void Replayer::note_cut() {
+  const Address rip = context().rip;
+  const engine::Found found = engine::find(rip);
+  if (!found.cache) return;
+  const engine::Block& block = engine::kBlocks[found.block];
+  cuts_.push_back({rip, block.guest + block.guest_size});
+  constexpr size_t kMany = 100'000;
+  if (cuts_.size() < kMany) return;
+  auto less = [](const auto& a, const auto& b) {
+    return std::pair(a.start, a.end) < std::pair(b.start, b.end);
+  };
+  std::sort(cuts_.begin(), cuts_.end(), less);
+  cuts_.erase(std::unique(cuts_.begin(), cuts_.end(),
+                          [](const auto& a, const auto& b) { return a.start == b.start && a.end == b.end; }),
+              cuts_.end());
+}
+
+// Instructions behind a stop, up to the end of their block, may have been executed or not: whoever wants to
+// know counts them.
+void Replayer::log_cover() {
+  if (!taps_.cover()) return;
+  note_cut();
+  std::set<Address> maybe;
+  for (const engine::DataRange& cut : cuts_)
+    for (Address pc = cut.start; pc < cut.end;) {
+      const uint64_t left = process_.readable(pc, 15) ? 15 : 1;
+      const isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(pc), left);
+      if (!in.length) break;
+      if (pc != cut.start) maybe.insert(pc);
+      pc += in.length;
+    }
+  std::vector<engine::DataRange> sure;
+  for (engine::DataRange range : process_.engine().covered()) {
+    for (auto it = maybe.lower_bound(range.start); it != maybe.end() && *it < range.end; ++it) {
+      if (*it > range.start) sure.push_back({range.start, *it});
+      const isa::Insn in =
+          isa::decode(reinterpret_cast<const uint8_t*>(*it), process_.readable(*it, 15) ? 15 : 1);
+      range.start = *it + std::max<uint64_t>(in.length, 1);
+    }
+    if (range.start < range.end) sure.push_back(range);
   }
-  return false;
+  std::sort(sure.begin(), sure.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  size_t used = 0;
+  for (const engine::DataRange& r : sure) {
+    if (used && r.start <= sure[used - 1].end) {
+      sure[used - 1].end = std::max(sure[used - 1].end, r.end);
+    } else {
+      sure[used++] = r;
+    }
+  }
+  sure.resize(used);
+  taps_.log_cover(sure, {maybe.begin(), maybe.end()});
+}
+
+// Is this where `p` says? Its pc or its event may be left open.
+static bool is_at(const Position& now, const Position& p) {
+  return now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event));
+}
+
+bool Replayer::meet_moments(const Position& now) {
+  bool stop = false;
+  auto meet = [&](const TapSet::Due& due) {
+    bs_taps.thread = process_.current().name;
+    stop |= taps_.meet_one(due.tap, surroundings(), now.event, now.tick, now.pc);
+  };
+  std::erase_if(after_, [&](const TapSet::Due& due) {
+    if (now.event <= due.event) return false;
+    meet(due);
+    return true;
+  });
+  for (const TapSet::Due* due; (due = taps_.due()) != nullptr; taps_.pass_due()) {
+    if (is_at(now, due->at)) {
+      due->after ? after_.push_back(*due) : meet(*due);
+    } else if (now.tick < due->at.tick || (now.tick == due->at.tick && now < due->at)) {
+      break;
+    }
+  }
+  return stop;
 }
 
 // The replayer's own work on guest memory: watched pages are open, and compared afterwards.
@@ -133,21 +217,33 @@ void Replayer::note_write(Address start, uint64_t length) {
 void Replayer::note_conditions() {
   if (!backward || watch_.empty()) return;
   held_before_.assign(watch_.count(), true);
-  for (size_t i = 0; i < watch_.count(); i++)
-    held_before_[i] = any_holds(watch_.spec(i).conditions, process_);
+  const Surroundings around = surroundings();
+  for (size_t i = 0; i < watch_.count(); i++) held_before_[i] = any_holds(watch_.spec(i), around);
 }
 
-bool Replayer::watch_holds(size_t index) {
-  return backward ? held_before_[index] : any_holds(watch_.spec(index).conditions, process_);
+// Watched bytes were touched, at before_.
+void Replayer::touch(size_t index) {
+  const Tap& tap = watch_.spec(index);
+  Surroundings around = surroundings();
+  around.set(kStateAddress, tap.start);
+  around.set(kStateSize, tap.length);
+  around.set(kStateOld, watch_.old_value(index));
+  around.set(kStateNew, watch_.new_value(index));
+  bs_taps.thread = process_.current().name;
+  const bool stop = tap.action == Tap::Stop && backward
+                        ? held_before_[index]
+                        : taps_.meet_one(watch_.tap(index), around, before_.event, before_.tick, before_.pc);
+  if (stop && !watch_hit_) watch_hit_ = index;
 }
 
 void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
   if (watch_.empty()) return;
   const WatchedMemory::Hits changed = watch_.changed();
   if (!watcher_counts_) return;
-  for (const WatchedMemory::Hits& hits : {changed, touched})
-    for (size_t index : hits)
-      if (!watch_hit_ && watch_holds(index)) watch_hit_ = index;
+  WatchedMemory::Hits hits = changed;
+  for (size_t index : touched)
+    if (std::find(hits.begin(), hits.end(), index) == hits.end()) hits.push_back(index);
+  for (size_t index : hits) touch(index);
 }
 
 // An instruction that the code cache does not keep is executed code all the same.
@@ -190,8 +286,8 @@ void Replayer::advance(const Until& until, bool stepping) {
     diverged(e, event_text(e), "the next tick, without having come by");
   }
 
-  Tick limit = until.tick;
-  Address ours[2] = {};
+  Tick limit = std::min(until.tick, next_period_);
+  Address ours[3] = {};
   auto aim = [&](Tick tick, Address pc, Address& own) {
     if (tick > ctx.tick) {
       limit = std::min(limit, tick);
@@ -202,12 +298,15 @@ void Replayer::advance(const Until& until, bool stepping) {
   };
   if (goal_) aim(goal_->tick, goal_->pc, ours[0]);
   if (until.point) aim(until.point->tick, until.point->pc, ours[1]);
+  if (const TapSet::Due* due = taps_.due()) aim(due->at.tick, due->at.pc, ours[2]);
 
   std::optional<engine::Stop> stop;
   if (stepping || engine::find_break(ctx.rip)) note_conditions();
   const bool step = stepping || engine::find_break(ctx.rip);
   const auto touched_by_step = step && watch_.compare_steps() ? watch_.touched() : WatchedMemory::Hits();
   watch_.arm();
+  bs_taps.thread = process_.current().name;
+  bs_taps.event_base = event_base_;
   if (step) {
     ctx.limit = ctx.tick + 1;
     stop = step_alone();
@@ -216,6 +315,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     stop = process_.engine().run();
   }
   ctx.limit = ~0ull;
+  if (taps_.cover()) note_cut();
   watch_.disarm();
   for (Address pc : ours)
     if (pc) engine::remove_break(pc);
@@ -255,6 +355,8 @@ void Replayer::advance(const Until& until, bool stepping) {
       break;
     case engine::Stop::Fault:
       before_ = position();
+      // It may be begun once more.
+      if (taps_.met_by_itself(ctx.rip)) met_ = {ctx.tick, ctx.rip};
       if (watch_.ours(stop->fault)) {
         // Once more, with the pages open.
         const auto touched = watch_.touched();
@@ -304,16 +406,17 @@ Halt Replayer::run_until(const Until& until) {
     if (outcome_) return halt(Halt::Ended);
     // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
     // doing, which has not been executed.
-    if (!first && meets_breakpoint()) return halt(Halt::Break);
+    const bool over = until.before && until.point && now >= *until.point;
+    const bool stop = (!over || !after_.empty()) && meet_moments(now);
+    if (!first && ((!over && (meet_period() | meet_taps())) || stop)) return halt(Halt::Break);
     if (until.point) {
       const Position& p = *until.point;
-      if (now.tick == p.tick && (p.pc == 0 || (now.pc == p.pc && now.event >= p.event)))
-        return halt(Halt::AtPoint);
+      if (is_at(now, p)) return halt(Halt::AtPoint);
       if (now.tick > p.tick) return halt(Halt::Passed);
     }
     if (now.tick >= until.tick) return halt(Halt::AtTick);
     if (look_up()) return halt(Halt::Interrupted);
-    advance(until, false);
+    advance(until, !after_.empty());
     Halt h = outcome_of_round();
     if (h.why != Halt::None) return h;
   }
@@ -354,7 +457,7 @@ Halt Replayer::step(int tid, const Until& until) {
       return halt(Halt::AtPoint);
     const bool mine = id_of(process_.current()) == tid;
     if (!mine) {
-      if (!first && meets_breakpoint()) return halt(Halt::Break);
+      if (!first && meet_taps()) return halt(Halt::Break);
       if (now.tick >= until.tick) return halt(Halt::AtTick);
     }
     if (look_up()) return halt(Halt::Interrupted);

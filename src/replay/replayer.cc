@@ -102,7 +102,7 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   }
   bs_replay.output = path_.empty();
   if (options.progress) bs_replay.size = log_->size();
-  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, condition_hot};
+  engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, reached_hot};
 }
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.

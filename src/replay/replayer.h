@@ -17,6 +17,7 @@
 #include "replay/agent_expression.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
+#include "replay/tap_set.h"
 #include "replay/until.h"
 #include "replay/watched_memory.h"
 #include "replay/written_pages.h"
@@ -49,8 +50,13 @@ class Replayer {
   // --- step by step, for a debugger (replay_until.cc); instead of run() ---
   void start();  // to the first instruction
   Position position() const;
-  // What stops run_until on its way. Throws Error if one of them cannot be watched for.
-  void install(Stops stops);
+  // What run_until looks out for on its way. Throws Error if that cannot be done for one of them.
+  void install(Taps taps);
+  // What is logged goes to the end of this file; what has been, is there.
+  void log_to(Fd file) { taps_.log_to(std::move(file)); }
+  uint64_t flush_log() { return taps_.flush_log(); }
+  void log_cover();  // the end of a window: which code was executed in it
+  std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Halt run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
   // may meet an event.
@@ -59,7 +65,7 @@ class Replayer {
   std::optional<Position> last_step_before(int tid, const Position& end);
   // In a fork of this process: memory that is shared with it becomes our own.
   void after_fork();
-  bool breakpoint_here() { return meets_breakpoint(); }
+  bool breakpoint_here();
   // Leaves history: from here on the guest may be changed, and system calls are not taken from the log.
   void divert();
   void divert_to(int tid);  // … in this thread
@@ -170,15 +176,19 @@ class Replayer {
   Halt halt(Halt::Why why);
   bool at_goal() const;
   bool turn_is_due();
-  bool meets_breakpoint();
+  bool can_meet() const;
+  bool meet_taps();
+  bool meet_period();
+  bool meet_moments(const Position& now);
+  Surroundings surroundings();
   bool counts() const;
   bool has_thread(int tid) const;
   void note_write(Address start, uint64_t length);
   bool look_up();
   void with_memory_open(const std::function<void()>& work);
   void note_conditions();
+  void touch(size_t index);
   void compare_watched(const WatchedMemory::Hits& touched = {});
-  bool watch_holds(size_t index);
   // --- in a diversion (diverted_calls.cc) ---
   void diverted_syscall();
   std::optional<int64_t> diverted_result(uint64_t nr, const uint64_t args[6]);
@@ -196,10 +206,13 @@ class Replayer {
   std::optional<uint64_t> code_since_;            // how often the cache had been emptied then
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
-  Stops stops_;
-  std::vector<std::vector<HotCode>> conditions_;  // of stops_.breaks; the engine points here
+  TapSet taps_{process_};
+  std::optional<ControlPoint> met_;  // where taps in code have been met already
+  Tick next_period_ = ~0ull;
+  void note_cut();
+  std::vector<engine::DataRange> cuts_;  // blocks of code that the guest was stopped in: [stop, end of the block)
+  std::vector<TapSet::Due> after_;  // matches behind the event that comes next
   std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
-  std::map<Address, unsigned> false_hits_;  // of breakpoints whose condition did not hold
   WatchedMemory watch_{process_};
   bool watcher_counts_ = true;        // the thread that began the round is one that is asked for
   WatchedMemory::Hits written_here_;  // by the replayer itself, in this round

@@ -46,12 +46,16 @@ uint64_t Replayer::store(recording::CheckpointWriter& writer,
   state.held_nr = held_.nr, state.held_result = held_.result;
   state.before_vfork = before_vfork_;
   std::vector<int> files;
-  for (auto& [id, file] : shared_) {
-    struct stat st {};
-    if (fstat(file.get(), &st) != 0) throw Error("cannot look at a memory file: " + errno_text(errno));
-    state.shared.push_back({id.first, id.second, static_cast<uint64_t>(st.st_size)});
-    files.push_back(file.get());
-  }
+  auto add = [&](const auto& from, std::vector<recording::MemoryFile>& to) {
+    for (const auto& [id, file] : from) {
+      struct stat st {};
+      if (fstat(file.get(), &st) != 0) throw Error("cannot look at a memory file: " + errno_text(errno));
+      to.push_back({id.first, id.second, static_cast<uint64_t>(st.st_size)});
+      files.push_back(file.get());
+    }
+  };
+  add(shared_, state.shared);
+  add(live_, state.live);
   const std::vector<uint8_t> bytes = recording::pack(state, process_);
   recording::store_memory(writer, process_, files);
   const Position now = position();
@@ -59,7 +63,7 @@ uint64_t Replayer::store(recording::CheckpointWriter& writer,
 }
 
 bool Replayer::can_store() const {
-  return !diverted_ && !outcome_ && live_.empty() && !shared_fault_ && !bs_replay.executed && bs_replay.p &&
+  return !diverted_ && !outcome_ && !shared_fault_ && !bs_replay.executed && bs_replay.p &&
          !process_.has_lodgers();
 }
 
@@ -155,12 +159,16 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
   shared_.clear();
   live_.clear();
   std::vector<int> spaces;
-  for (const recording::SharedFile& shared : state.shared) {
-    Fd& file = shared_[{shared.dev, shared.inode}] = Fd(memfd_create("backstep-shared", MFD_CLOEXEC));
-    if (!file || ftruncate(file.get(), static_cast<off_t>(shared.size)) != 0)
-      throw Error("cannot make a memory file: " + errno_text(errno));
-    spaces.push_back(file.get());
-  }
+  auto make = [&](const std::vector<recording::MemoryFile>& files, const char* name, auto& to) {
+    for (const recording::MemoryFile& wanted : files) {
+      Fd& file = to[{wanted.dev, wanted.inode}] = Fd(memfd_create(name, MFD_CLOEXEC));
+      if (!file || ftruncate(file.get(), static_cast<off_t>(wanted.size)) != 0)
+        throw Error("cannot make a memory file: " + errno_text(errno));
+      spaces.push_back(file.get());
+    }
+  };
+  make(state.shared, "backstep-shared", shared_);
+  make(state.live, "backstep-live", live_);
 
   // Writable first; then the contents; then as the guest has it.
   for (const recording::Part& p : state.parts) {
@@ -181,6 +189,12 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
         if (file == shared_.end()) fail();
         fd = file->second.get();
         flags = MAP_FIXED_NOREPLACE | MAP_SHARED;
+        break;
+      }
+      case Backing::LiveFile: {
+        auto file = live_.find({p.dev, p.inode});
+        if (file == live_.end()) fail();
+        fd = file->second.get();
         break;
       }
       default:

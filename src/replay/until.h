@@ -3,7 +3,6 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "engine/context.h"
 
@@ -19,30 +18,12 @@ struct Position {
   friend auto operator<=>(const Position&, const Position&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
-struct Breakpoint {
-  Address pc = 0;
-  std::vector<std::vector<uint8_t>> conditions;  // agent expressions; stops if one of them holds, or if none
-};
-
-struct Watchpoint {
-  enum Kind : uint8_t { Write, Read, Access, Store };
-  Kind kind = Write;  // Write: only if the contents change; Store: whatever is written
-  Address start = 0;
-  uint64_t length = 0;
-  std::vector<std::vector<uint8_t>> conditions = {};  // as a breakpoint's
-};
-
-struct Stops {
-  std::vector<Breakpoint> breaks;
-  std::vector<Watchpoint> watches;
-  int thread = 0;  // only what this one does counts; 0: any
-};
-
 struct Until {
   Tick tick = ~0ull;  // the first position of this tick, or of a later one
   std::optional<Position>
-      point;           // exactly there. pc 0: at the start of its tick; event 0: whatever the event
-  bool fresh = false;  // a breakpoint at the very place where the run begins counts
+      point;            // exactly there. pc 0: at the start of its tick; event 0: whatever the event
+  bool fresh = false;   // a tap at the very place where the run begins counts
+  bool before = false;  // one at `point` does not: it belongs to what comes after
 };
 
 struct Halt {
@@ -50,7 +31,7 @@ struct Halt {
     AtTick,
     AtPoint,
     Passed,  // the point is over: there is no such moment
-    Break,   // in front of the instruction
+    Break,   // a tap in code, in front of the instruction
     Watch,   // behind the instruction or event that touched `address`; it began at `before`
     Stepped,
     Interrupted,

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,8 +25,8 @@
 namespace backstep::replayer {
 namespace {
 
-bool wants_reads(const Watchpoint& w) {
-  return w.kind == Watchpoint::Read || w.kind == Watchpoint::Access;
+bool wants_reads(const Tap& w) {
+  return w.kind == Tap::Read || w.kind == Tap::Access;
 }
 
 constexpr uint64_t kPage = layout::kPage;
@@ -50,19 +51,20 @@ void join(std::vector<engine::DataRange>& ranges) {
 
 }  // namespace
 
-void WatchedMemory::set(const std::vector<Watchpoint>& watches) {
+void WatchedMemory::set(const std::vector<Tap>& taps) {
   disarm();
   watches_.clear();
   pages_.clear();
-  for (const Watchpoint& w : watches) {
-    if (w.length == 0) continue;
+  for (size_t i = 0; i < taps.size(); i++) {
+    const Tap& w = taps[i];
+    if (!w.is_data() || w.off || w.length == 0) continue;
     for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
       const guest::Region* r = process_.map.find(page);
       if (wants_reads(w) && r && (r->prot & PROT_EXEC))
         throw Error(fmt::format("reads of {:#x} cannot be watched: its page holds code", w.start));
       pages_.push_back(page);
     }
-    watches_.push_back({w, {}, false});
+    watches_.push_back({w, i, {}, {}, false});
   }
   std::sort(pages_.begin(), pages_.end());
   pages_.erase(std::unique(pages_.begin(), pages_.end()), pages_.end());
@@ -145,10 +147,13 @@ WatchedMemory::Hits WatchedMemory::changed() {
   for (size_t i = 0; i < watches_.size(); i++) {
     Watched& w = watches_[i];
     bool there = read(w, now);
-    if (there == w.there && (!there || now == w.contents)) continue;
+    if (there == w.there && (!there || now == w.contents)) {
+      w.before = w.contents;
+      continue;
+    }
     w.there = there;
-    w.contents = now;
-    if (w.spec.kind != Watchpoint::Read) hits.push_back(i);
+    w.before = std::exchange(w.contents, now);
+    if (w.spec.kind != Tap::Read) hits.push_back(i);
   }
   return hits;
 }
@@ -156,16 +161,16 @@ WatchedMemory::Hits WatchedMemory::changed() {
 WatchedMemory::Hits WatchedMemory::touched() const {
   Hits hits;
   bool any = false;
-  for (const Watched& w : watches_) any |= w.spec.kind != Watchpoint::Write;
+  for (const Watched& w : watches_) any |= w.spec.kind != Tap::Write;
   if (!any) return hits;
   const guest::Instruction instruction = guest::instruction_at_rip();
   // What such an instruction writes is not known: its changes count.
   const bool vague = instruction.masked || !instruction.known;
   for (const guest::Accessed& a : instruction.accesses)
     for (size_t i = 0; i < watches_.size(); i++) {
-      const Watchpoint& spec = watches_[i].spec;
-      if (spec.kind == Watchpoint::Write || (spec.kind == Watchpoint::Read && !a.read) ||
-          (spec.kind == Watchpoint::Store && (!a.write || vague)))
+      const Tap& spec = watches_[i].spec;
+      if (spec.kind == Tap::Write || (spec.kind == Tap::Read && !a.read) ||
+          (spec.kind == Tap::Store && (!a.write || vague)))
         continue;
       if (a.start < spec.start + spec.length && spec.start < a.start + a.length) hits.push_back(i);
     }
@@ -175,8 +180,8 @@ WatchedMemory::Hits WatchedMemory::touched() const {
 WatchedMemory::Hits WatchedMemory::stored(Address start, uint64_t length) const {
   Hits hits;
   for (size_t i = 0; i < watches_.size(); i++) {
-    const Watchpoint& spec = watches_[i].spec;
-    if (spec.kind == Watchpoint::Store && start < spec.start + spec.length && spec.start < start + length)
+    const Tap& spec = watches_[i].spec;
+    if (spec.kind == Tap::Store && start < spec.start + spec.length && spec.start < start + length)
       hits.push_back(i);
   }
   return hits;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "guest/process.h"
-#include "replay/until.h"
+#include "replay/taps.h"
 
 namespace backstep::replayer {
 
@@ -14,7 +14,8 @@ class WatchedMemory {
   WatchedMemory(const WatchedMemory&) = delete;
   WatchedMemory& operator=(const WatchedMemory&) = delete;
 
-  void set(const std::vector<Watchpoint>& watches);
+  // Those of them that are about data.
+  void set(const std::vector<Tap>& taps);
   bool empty() const { return watches_.empty(); }
   // Steps are not seen by store checks: they must be compared afterwards.
   bool compare_steps() const { return checked_; }
@@ -25,7 +26,7 @@ class WatchedMemory {
   bool ours(const engine::FaultInfo& fault) const;
 
   void remember();  // the contents as they are now
-  // Watchpoints by their place in what was set.
+  // By their place among those.
   using Hits = std::vector<size_t>;
   // Those whose contents are not what they were. Remembers the new ones.
   Hits changed();
@@ -33,16 +34,27 @@ class WatchedMemory {
   Hits touched() const;
   // Those that a write of the replayer's own is about, whatever it writes.
   Hits stored(Address start, uint64_t length) const;
-  const Watchpoint& spec(size_t index) const { return watches_[index].spec; }
+  const Tap& spec(size_t index) const { return watches_[index].spec; }
+  size_t tap(size_t index) const { return watches_[index].tap; }  // its place in all that was set
+  // What was there before the last change, and is there now, as far as it fits into a word.
+  uint64_t old_value(size_t index) const { return word(watches_[index].before); }
+  uint64_t new_value(size_t index) const { return word(watches_[index].contents); }
   size_t count() const { return watches_.size(); }
 
  private:
   struct Watched {
-    Watchpoint spec;
+    Tap spec;
+    size_t tap = 0;
     std::vector<uint8_t> contents;
+    std::vector<uint8_t> before;
     bool there = false;
   };
   bool read(const Watched& w, std::vector<uint8_t>& bytes) const;
+  static uint64_t word(const std::vector<uint8_t>& bytes) {
+    uint64_t value = 0;
+    for (size_t i = bytes.size() < 8 ? bytes.size() : 8; i-- > 0;) value = value << 8 | bytes[i];
+    return value;
+  }
 
   guest::Process& process_;
   std::vector<Watched> watches_;

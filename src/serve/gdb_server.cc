@@ -190,7 +190,7 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       break;
     case Arrival::Watch: {
       static constexpr const char* kKinds[] = {"watch", "rwatch", "awatch", "watch"};
-      head += fmt::format("{}:{:x};", kKinds[arrival.watch_kind], arrival.address);
+      head += fmt::format("{}:{:x};", kKinds[arrival.watch_kind - timeline::Tap::Write], arrival.address);
       break;
     }
     case Arrival::Signal:
@@ -231,23 +231,13 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
   return last_stop_;
 }
 
-timeline::Stops GdbServer::stops(int thread) {
+timeline::Taps GdbServer::stops(int thread) {
   const Points& points = selected().points;
-  timeline::Stops stops;
-  stops.thread = thread;
-  for (auto& [key, conditions] : points.breaks) {
-    auto same = std::find_if(stops.breaks.begin(), stops.breaks.end(),
-                             [pc = key.second](const replayer::Breakpoint& b) { return b.pc == pc; });
-    if (same == stops.breaks.end()) {
-      stops.breaks.push_back({key.second, conditions});
-    } else if (same->conditions.empty() || conditions.empty()) {
-      same->conditions.clear();
-    } else {
-      same->conditions.insert(same->conditions.end(), conditions.begin(), conditions.end());
-    }
-  }
-  for (auto& [key, watch] : points.watches) stops.watches.push_back(watch);
-  return stops;
+  timeline::Taps taps;
+  taps.thread = thread;
+  for (auto& [key, conditions] : points.breaks) taps.stop_at(key.second, conditions);
+  for (auto& [key, watch] : points.watches) taps.list.push_back(watch);
+  return taps;
 }
 
 // Ctrl-C may come while gdb deals with a stop that the user never sees (a library was loaded): it is meant
@@ -370,8 +360,9 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
   };
   bool holds = other.why != Arrival::Stepped;
   const Context none{};  // these conditions use no registers
+  const replayer::Surroundings around{.ctx = none, .read = read, .argument = &timeline()};
   for (const auto& code : conditions->second) {
-    const replayer::Value v = replayer::evaluate(code.data(), code.size(), none, read, &timeline());
+    const replayer::Value v = replayer::evaluate(code.data(), code.size(), around);
     holds = holds || !v.known || v.value;
   }
   if (holds) {
@@ -505,8 +496,8 @@ std::string GdbServer::set_point(std::string_view packet) {
     points.breaks[{type, *address}] = std::move(*conditions);
     return "OK";
   }
-  static constexpr replayer::Watchpoint::Kind kKinds[] = {
-      replayer::Watchpoint::Write, replayer::Watchpoint::Read, replayer::Watchpoint::Access};
+  using timeline::Tap;
+  static constexpr Tap::Kind kKinds[] = {Tap::Write, Tap::Read, Tap::Access};
   if (type < '2' || type > '4') return "";
   const auto key = std::make_tuple(type, *address, *kind);
   if (add) {
@@ -514,7 +505,7 @@ std::string GdbServer::set_point(std::string_view packet) {
     if (!conditions) return "E01";
     if (auto more = points.watch_conditions.find({*address, *kind}); more != points.watch_conditions.end())
       conditions = more->second;
-    points.watches[key] = {kKinds[type - '2'], *address, *kind, std::move(*conditions)};
+    points.watches[key] = {kKinds[type - '2'], Tap::Stop, *address, *kind, std::move(*conditions)};
   } else {
     points.watches.erase(key);
   }

@@ -31,7 +31,7 @@ class GdbServer {
   // Breakpoints and watchpoints of one process.
   struct Points {
     std::map<std::pair<char, Address>, std::vector<std::vector<uint8_t>>> breaks;  // by type; with conditions
-    std::map<std::tuple<char, Address, uint64_t>, replayer::Watchpoint> watches;
+    std::map<std::tuple<char, Address, uint64_t>, timeline::Tap> watches;
     std::map<std::pair<Address, uint64_t>, std::vector<std::vector<uint8_t>>> watch_conditions;
   };
   // A process that gdb is told about: the one of the session, and others that it forks or that gdb attaches
@@ -126,7 +126,7 @@ class GdbServer {
   std::string thread_id(int pid, int tid) const;
   std::optional<int> parse_thread(std::string_view text) const;  // -1 all, 0 any
   int general_thread();
-  timeline::Stops stops(int thread = 0);
+  timeline::Taps stops(int thread = 0);
   bool was_interrupted();
 
   const ReplayOptions options_;

@@ -15,12 +15,16 @@
 
 #include "base/error.h"
 #include "guest/syscall_table.h"
-#include "serve/times.h"
+#include "timeline/moments.h"
+#include "timeline/times.h"
 
 namespace backstep::serve {
 
 using timeline::Arrival;
+using timeline::load_bookmarks;
+using timeline::point_text;
 using timeline::Position;
+using timeline::time_text;
 
 namespace {
 
@@ -29,7 +33,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kHelp =
     "Where am I, and where to:\n"
     "  when                     the present: control point, event, share of the run\n"
-    "  goto @TICK[:0xPC]        a control point (without PC: the start of the tick)\n"
+    "  goto @TICK[:0xPC]        a control point (without PC, or just TICK: the start of the tick)\n"
     "  goto event N             the moment of event N of the log ('backstep dump' lists them)\n"
     "  goto start | end | N%    first and last moment; N percent of the run\n"
     "  goto output TEXT         where TEXT was written to stdout or stderr, from here on\n"
@@ -87,19 +91,8 @@ std::optional<unsigned> number_of_call(const std::string& name) {
   return std::nullopt;
 }
 
-std::string bookmarks_path(const recording::Recording& recording) {
-  return recording.dir() + "/bookmarks.json";
-}
-
-Json load_bookmarks(const recording::Recording& recording) {
-  std::ifstream in(bookmarks_path(recording));
-  if (!in) return Json::object();
-  Json j = Json::parse(in, nullptr, false);
-  return j.is_object() ? j : Json::object();
-}
-
 void save_bookmarks(const recording::Recording& recording, const Json& bookmarks) {
-  const std::string path = bookmarks_path(recording), fresh = path + ".new";
+  const std::string path = timeline::bookmarks_path(recording), fresh = path + ".new";
   {
     std::ofstream out(fresh);
     out << bookmarks.dump(2) << '\n';
@@ -116,28 +109,6 @@ std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
   for (std::string w; in >> w;) words.push_back(w);
   return words;
-}
-
-std::string point_text(Tick tick, Address pc) {
-  return pc ? fmt::format("@{}:{:#x}", tick, pc) : fmt::format("@{}", tick);
-}
-
-std::optional<ControlPoint> parse_point(const std::string& text) {
-  if (!text.starts_with('@')) return std::nullopt;
-  size_t colon = text.find(':');
-  std::string digits = text.substr(1, colon == std::string::npos ? colon : colon - 1);
-  std::erase(digits, ',');
-  auto tick = number(digits);
-  ControlPoint point;
-  if (!tick) return std::nullopt;
-  point.tick = *tick;
-  if (colon != std::string::npos) {
-    std::string pc = text.substr(colon + 1);
-    auto address = number(pc.starts_with("0x") ? pc : "0x" + pc);
-    if (!address) return std::nullopt;
-    point.pc = *address;
-  }
-  return point;
 }
 
 Monitor::Monitor(timeline::Timeline& timeline, recording::Recording recording)
@@ -191,18 +162,6 @@ Arrival Monitor::at_end() {
 Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std::string& rest) {
   if (words.empty()) return {"goto where? See 'monitor help'.\n", {}};
   const std::string& first = words[0];
-  const timeline::LogIndex& log = timeline_.log();
-  if (first == "start" || first == "first") return arrived(timeline_.go_to_start());
-  if (first == "end" || first == "last") return arrived(at_end());
-  if (first == "event") {
-    auto n = words.size() > 1 ? number(words[1]) : std::nullopt;
-    if (!n) return {"goto event N: N is a number, as 'backstep dump' shows it\n", {}};
-    const uint64_t count = log.events() - log.own();
-    if (*n >= count) return {fmt::format("the log has events 0 to {}\n", count - 1), {}};
-    auto moment = log.at(log.own() + *n);
-    if (!moment) return arrived(timeline_.go_to_start());
-    return arrived(timeline_.go_to(moment->position()));
-  }
   if (first == "output") {
     std::string text = behind(rest, 1);
     if (text.empty()) return {"goto output TEXT: which text?\n", {}};
@@ -210,40 +169,41 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   }
   if ((first == "next" || first == "previous") && words.size() > 1)
     return go_to_kind(first == "next", {words.begin() + 1, words.end()});
-  if (first.starts_with('+') || (first.find(':') != std::string::npos && !first.starts_with('@'))) {
-    auto ns = parse_time(first, clock().start_ns());
-    if (!ns)
-      return {"goto HH:MM[:SS[.FRACTION]], or +1.5s, +200ms, +2m from the start of the recording\n", {}};
-    return go_to_time(*ns);
-  }
-  if (first.ends_with('%')) {
-    char* end = nullptr;
-    double percent = std::strtod(first.c_str(), &end);
-    if (*end != '%' || !(percent >= 0 && percent <= 100)) return {"goto N%: N is between 0 and 100\n", {}};
-    auto tick = static_cast<Tick>(static_cast<double>(log.last().tick) * percent / 100);
-    if (percent >= 100) return arrived(at_end());
-    return arrived(timeline_.go_to({tick, 0, 0}));
-  }
-  std::optional<ControlPoint> point = parse_point(first);
-  if (!point) {
-    Json marks = load_bookmarks(recording_);
-    if (marks.contains(first)) {
-      const uint64_t process = marks[first].value("process", log.process());
-      if (process != log.process())
-        return {fmt::format("bookmark {} is in process #{}: change over with 'process #{}' first\n", first,
-                            process, process),
-                {}};
-      point = parse_point(marks[first].value("at", ""));
-    }
-  }
-  if (!point)
-    return {fmt::format("'{}' is neither a control point (@TICK:0xPC) nor a bookmark; see 'monitor help'\n",
-                        first),
-            {}};
+  return go_to_moment(timeline::parse_moment(rest, recording_), first);
+}
+
+Monitor::Answer Monitor::go_to_moment(const timeline::MomentName& moment, const std::string& name) {
+  using timeline::MomentName;
+  const timeline::LogIndex& log = timeline_.log();
   const timeline::Moment& last = log.last();
-  if (point->tick > last.tick)
+  switch (moment.kind) {
+    case MomentName::Start:
+      return arrived(timeline_.go_to_start());
+    case MomentName::End:
+      return arrived(at_end());
+    case MomentName::Event: {
+      const uint64_t count = log.events() - log.own();
+      if (moment.event >= count) return {fmt::format("the log has events 0 to {}\n", count - 1), {}};
+      auto at = log.at(log.own() + moment.event);
+      return arrived(at ? timeline_.go_to(at->position()) : timeline_.go_to_start());
+    }
+    case MomentName::Time:
+      return go_to_time(moment.ns);
+    case MomentName::Percent: {
+      if (moment.percent >= 100) return arrived(at_end());
+      auto tick = static_cast<Tick>(static_cast<double>(last.tick) * moment.percent / 100);
+      return arrived(timeline_.go_to({tick, 0, 0}));
+    }
+    case MomentName::Point:
+      break;
+  }
+  if (moment.process && *moment.process != log.process())
+    return {fmt::format("bookmark {} is in process #{}: change over with 'process #{}' first\n", name,
+                        *moment.process, *moment.process),
+            {}};
+  if (moment.point.tick > last.tick)
     return {fmt::format("the recording ends at {}\n", point_text(last.tick, last.pc)), {}};
-  return arrived(timeline_.go_to({point->tick, 0, point->pc}));
+  return arrived(timeline_.go_to({moment.point.tick, 0, moment.point.pc}));
 }
 
 Monitor::Answer Monitor::go_to_output(const std::string& text) {
@@ -303,7 +263,8 @@ Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>
     is = [&](const Moment& m) { return m.kind == EventKind::End && log.ends_with_exec(); };
   } else if (kind == "output") {
     is = [](const Moment& m) {
-      return m.kind == EventKind::Syscall && (m.flags & (recording::kToStdout | recording::kToStderr));
+      return m.kind == EventKind::Syscall && m.made &&
+             (m.flags & (recording::kToStdout | recording::kToStderr));
     };
   } else if (kind == "fork") {
     for (const auto& f : log.forks()) events.insert(f.moment.event);
@@ -344,10 +305,10 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
     return text.empty() ? "(not mapped)" : text;
   };
   const std::string after = bytes();
-  timeline::Stops stops;
-  stops.watches.push_back(
-      {write ? replayer::Watchpoint::Store : replayer::Watchpoint::Write, *address, *length});
-  Arrival arrival = timeline_.backward(stops, timeline::Wanted::nothing());
+  timeline::Taps taps;
+  taps.list.push_back(
+      {write ? timeline::Tap::Store : timeline::Tap::Write, timeline::Tap::Stop, *address, *length});
+  Arrival arrival = timeline_.backward(taps, timeline::Wanted::nothing());
   const Arrival::Why why = arrival.why;
   if (why == Arrival::Watch) arrival.why = Arrival::Sought;  // the user's watchpoints are others
   Answer a = arrived(arrival);
@@ -370,17 +331,10 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   return a;
 }
 
-namespace {
-
-const std::set<std::string> kOwnWords = {"event", "output", "start", "end",
-                                         "first", "last",   "next",  "previous"};
-
-}  // namespace
-
 Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const std::string& rest) {
   if (words.size() < 2) return {"bookmark NAME [NOTE]: which name?\n", {}};
   const std::string& name = words[1];
-  if (!std::isalpha(static_cast<unsigned char>(name[0])) || kOwnWords.count(name))
+  if (!std::isalpha(static_cast<unsigned char>(name[0])) || timeline::is_moment_word(name))
     return {"a bookmark's name starts with a letter, and is not one of 'goto's own words\n", {}};
   Json marks = load_bookmarks(recording_);
   const Position& now = timeline_.now();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "recording/library.h"
+#include "timeline/moments.h"
 #include "timeline/timeline.h"
 #include "timeline/wall_clock.h"
 
@@ -28,6 +29,7 @@ class Monitor {
 
  private:
   Answer go_to(const std::vector<std::string>& words, const std::string& rest);
+  Answer go_to_moment(const timeline::MomentName& moment, const std::string& name);
   Answer go_to_kind(bool forward, const std::vector<std::string>& words);
   Answer go_to_quantum(bool forward);
   Answer go_to_time(int64_t ns);
@@ -44,10 +46,7 @@ class Monitor {
   std::optional<timeline::WallClock> clock_;  // made when first asked for
 };
 
-// "@TICK:0xPC", "@TICK"; nullopt: something else.
-std::optional<ControlPoint> parse_point(const std::string& text);
 // What blanks separate.
 std::vector<std::string> words_of(const std::string& line);
-std::string point_text(Tick tick, Address pc = 0);
 
 }  // namespace backstep::serve

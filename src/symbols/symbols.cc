@@ -1,37 +1,71 @@
 // From an address to a name and a line, with elfutils. Two sources: the symbol tables (.symtab, else .dynsym)
 // say which function an address lies in, and survive in nearly every file; DWARF says the line and what was
 // inlined, if the file was built with -g or the distribution's debug package is installed. We ask both and
-// join the answers.
+// join the answers (program_index.cc).
 //
 // Symbols are read once into a sorted list: looking up a thousand addresses of a big library must not walk
 // its symbol table a thousand times.
 #include "symbols/symbols.h"
 
 #include <cxxabi.h>
-#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <setjmp.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "symbols/program_index.h"
+
+// A part of libstdc++ that only its static library shows.
+extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char* name,
+                                                                   void (*add)(const char*, size_t, void*),
+                                                                   void* to);
 
 namespace backstep::symbols {
 namespace {
 
-struct Symbol {
-  uint64_t start = 0, size = 0;
-  int rank = 0;  // of several names for one address, the best: global before weak before local
-  std::string name;
+// A name of a hundred letters can be made to stand for one of a terabyte, by references to its own parts. So
+// we take the plain name piece by piece and leave in the middle if it gets too long; the demangler has all
+// its memory on the stack, and no destructors there.
+struct Demangled {
+  std::string text;
+  jmp_buf enough;
+
+  static void add(const char* piece, size_t size, void* to) {
+    constexpr size_t kLongest = 64 << 10;
+    auto* self = static_cast<Demangled*>(to);
+    if (self->text.size() + size > kLongest) longjmp(self->enough, 1);
+    self->text.append(piece, size);
+  }
 };
+
+// How often a mangled name may refer to parts of itself ("S1_", "T_"): what that allows it to grow by, if
+// nothing stops the demangler.
+size_t references_in(std::string_view name) {
+  size_t count = 0;
+  for (size_t at = 0; (at = name.find_first_of("ST", at)) != name.npos; at++) {
+    size_t end = name.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", at + 1);
+    if (end != name.npos && name[end] == '_') count++;
+  }
+  return count;
+}
+
+bool run_demangler(const char* name, Demangled& out) {
+  if (setjmp(out.enough) != 0) return false;
+  return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) != 0;
+}
 
 // An open ELF file and, if it has any, its DWARF.
 struct Open {
@@ -42,20 +76,41 @@ struct Open {
   Open() = default;
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
-  ~Open() {
+  ~Open() { close(); }
+
+  void close() {
     if (dwarf) dwarf_end(dwarf);
     if (elf) elf_end(elf);
+    dwarf = nullptr;
+    elf = nullptr;
+    fd.reset();
   }
 
   // False: not there or not an ELF file.
   bool open(const std::string& path) {
     elf_version(EV_CURRENT);
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // A path from a stranger's file may lead to a pipe that nobody writes to.
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd) return false;
     elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
     if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
     dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+    if (dwarf && !shared_part_is_a_file(path)) {
+      dwarf_end(dwarf);
+      dwarf = nullptr;
+    }
     return true;
+  }
+
+  // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
+  // would wait for a terminal's or a pipe's data.
+  bool shared_part_is_a_file(const std::string& path) const {
+    const char* name = nullptr;
+    const void* id = nullptr;
+    if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id) <= 0 || !name) return true;
+    struct stat about;
+    std::string where = name[0] == '/' ? name : path.substr(0, path.rfind('/') + 1) + name;
+    return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
   }
 };
 
@@ -69,6 +124,13 @@ std::string read_build_id(Elf* elf) {
 
 int rank_of(unsigned char binding) {
   return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
+}
+
+GElf_Shdr section_of(Elf* elf, size_t index) {
+  GElf_Shdr header = {};
+  Elf_Scn* section = index < SHN_LORESERVE ? elf_getscn(elf, index) : nullptr;
+  if (!section || !gelf_getshdr(section, &header)) header = {};
+  return header;
 }
 
 // Functions of the symbol table of the given type, if the file has one; appended.
@@ -87,51 +149,15 @@ bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
       const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
       if (!name || !*name) continue;
       // Labels of hand-written assembler have no type; they count if nothing better covers the address.
-      int rank = rank_of(GELF_ST_BIND(symbol.st_info)) + (kind == STT_NOTYPE ? 3 : 0);
-      out.push_back({symbol.st_value, symbol.st_size, rank, name});
+      bool label = kind == STT_NOTYPE;
+      int rank = rank_of(GELF_ST_BIND(symbol.st_info)) + (label ? 3 : 0);
+      GElf_Shdr home = section_of(elf, symbol.st_shndx);
+      out.push_back({symbol.st_value, symbol.st_size, home.sh_addr + home.sh_size, rank,
+                     (home.sh_flags & SHF_EXECINSTR) != 0, label, kind == STT_GNU_IFUNC, name});
       found = true;
     }
   }
   return found;
-}
-
-const char* name_of(Dwarf_Die* die) {
-  Dwarf_Attribute attribute;
-  return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
-}
-
-// The compilation unit of an address. The quick table (.debug_aranges) is optional in DWARF; clang omits it.
-bool find_unit(Dwarf* dwarf, uint64_t address, Dwarf_Die* unit) {
-  if (dwarf_addrdie(dwarf, address, unit)) return true;
-  Dwarf_Off offset = 0, next = 0;
-  size_t header_size = 0;
-  for (; dwarf_nextcu(dwarf, offset, &next, &header_size, nullptr, nullptr, nullptr) == 0; offset = next)
-    if (dwarf_offdie(dwarf, offset + header_size, unit) && dwarf_haspc(unit, address) == 1) return true;
-  return false;
-}
-
-void add_line(Dwarf* dwarf, uint64_t address, Place& place) {
-  Dwarf_Die unit;
-  if (!dwarf || !find_unit(dwarf, address, &unit)) return;
-  if (Dwarf_Line* line = dwarf_getsrc_die(&unit, address)) {
-    if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) place.file = file;
-    dwarf_lineno(line, &place.line);
-  }
-  Dwarf_Die* scopes = nullptr;
-  int n = dwarf_getscopes(&unit, address, &scopes);
-  for (int i = 0; i < n; i++) {
-    int tag = dwarf_tag(&scopes[i]);
-    if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
-    const char* name = name_of(&scopes[i]);
-    if (tag == DW_TAG_inlined_subroutine && place.inlined.empty() && name) place.inlined = name;
-    if (tag == DW_TAG_subprogram && place.function.empty() && name) {
-      Dwarf_Addr low = address;
-      dwarf_lowpc(&scopes[i], &low);
-      place.function = name;
-      place.offset = address - low;
-    }
-  }
-  free(scopes);
 }
 
 }  // namespace
@@ -139,6 +165,8 @@ void add_line(Dwarf* dwarf, uint64_t address, Place& place) {
 struct ElfFile::Files {
   Open main, debug;  // debug: the separate file, may be closed
   std::vector<Symbol> symbols;
+  bool all_symbols = false;
+  std::unique_ptr<ModuleIndex> index;  // made for the first address asked for
 
   const Symbol* find(uint64_t address) const {
     auto after = std::upper_bound(symbols.begin(), symbols.end(), address,
@@ -148,26 +176,42 @@ struct ElfFile::Files {
     const Symbol* label = nullptr;
     for (int steps = 0; after != symbols.begin() && steps < 64; steps++) {
       const Symbol& s = *--after;
-      if (s.size > 0 && address < s.start + s.size) return &s;
-      if (s.size == 0 && !label) label = &s;
+      if (!s.covers(address)) continue;
+      if (s.size > 0) return &s;
+      if (!label) label = &s;
     }
     return label;
   }
+
+  // The file that .gnu_debuglink names, if it has the same build id, where gdb looks for it, too.
+  void open_debug_link(const std::string& mapped, const std::string& id) {
+    GElf_Word checksum = 0;
+    const char* link = dwelf_elf_gnu_debuglink(main.elf, &checksum);
+    if (!link || !*link || strchr(link, '/') || strcmp(link, "..") == 0) return;
+    std::string folder = mapped.substr(0, mapped.rfind('/') + 1);
+    for (const std::string& where :
+         {folder + link, folder + ".debug/" + link, "/usr/lib/debug" + folder + link}) {
+      if (debug.open(where) && read_build_id(debug.elf) == id) return;
+      debug.close();
+    }
+  }
 };
 
-ElfFile::ElfFile(const std::string& path) : files_(std::make_unique<Files>()) {
+ElfFile::ElfFile(const std::string& path, const std::string& mapped) : files_(std::make_unique<Files>()) {
   if (!files_->main.open(path)) {
     if (!files_->main.fd) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
     throw Error(path + " is not an ELF file");
   }
   std::string id = build_id();
   if (id.size() > 2)
-    files_->debug.open(fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)));
+    if (!files_->debug.open(
+            fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2))))
+      files_->open_debug_link(mapped.empty() ? path : mapped, id);
 
   auto& symbols = files_->symbols;
-  if (!files_->debug.elf || !read_symbols(files_->debug.elf, SHT_SYMTAB, symbols))
-    if (!read_symbols(files_->main.elf, SHT_SYMTAB, symbols))
-      read_symbols(files_->main.elf, SHT_DYNSYM, symbols);
+  files_->all_symbols = (files_->debug.elf && read_symbols(files_->debug.elf, SHT_SYMTAB, symbols)) ||
+                        read_symbols(files_->main.elf, SHT_SYMTAB, symbols);
+  if (!files_->all_symbols) read_symbols(files_->main.elf, SHT_DYNSYM, symbols);
   // Within one address the best name comes last, because `find` goes backwards.
   std::sort(symbols.begin(), symbols.end(), [](const Symbol& a, const Symbol& b) {
     return std::tie(a.start, b.rank, b.name) < std::tie(b.start, a.rank, a.name);
@@ -175,8 +219,50 @@ ElfFile::ElfFile(const std::string& path) : files_(std::make_unique<Files>()) {
 }
 
 ElfFile::~ElfFile() = default;
-ElfFile::ElfFile(ElfFile&&) noexcept = default;
-ElfFile& ElfFile::operator=(ElfFile&&) noexcept = default;
+ElfFile::ElfFile(ElfFile&& other) noexcept : files_(std::move(other.files_)) {
+  if (files_) files_->index.reset();  // it knows where this object was
+}
+ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
+  files_ = std::move(other.files_);
+  if (files_) files_->index.reset();
+  return *this;
+}
+
+Elf* ElfFile::elf() const {
+  return files_->main.elf;
+}
+
+Dwarf* ElfFile::dwarf() const {
+  return files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf;
+}
+
+const std::vector<Symbol>& ElfFile::symbols() const {
+  return files_->symbols;
+}
+
+bool ElfFile::all_symbols() const {
+  return files_->all_symbols;
+}
+
+const Symbol* ElfFile::symbol_at(uint64_t address) const {
+  return files_->find(address);
+}
+
+std::string_view ElfFile::bytes(uint64_t address, size_t size) const {
+  size_t count = 0, file_size = 0;
+  const char* file = elf_rawfile(files_->main.elf, &file_size);
+  if (!file || elf_getphdrnum(files_->main.elf, &count) != 0) return {};
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr segment;
+    if (!gelf_getphdr(files_->main.elf, static_cast<int>(i), &segment) || segment.p_type != PT_LOAD) continue;
+    if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
+    uint64_t into = address - segment.p_vaddr;
+    if (segment.p_offset >= file_size || into >= file_size - segment.p_offset) return {};
+    uint64_t there = std::min(segment.p_filesz - into, file_size - segment.p_offset - into);
+    return {file + segment.p_offset + into, std::min<uint64_t>(size, there)};
+  }
+  return {};
+}
 
 std::string ElfFile::build_id() const {
   return read_build_id(files_->main.elf);
@@ -220,13 +306,8 @@ std::optional<std::vector<uint8_t>> ElfFile::data(const std::string& name, size_
 }
 
 Place ElfFile::at(uint64_t address) const {
-  Place place;
-  if (const Symbol* symbol = files_->find(address)) {
-    place.function = demangle(symbol->name);
-    place.offset = address - symbol->start;
-  }
-  add_line(files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf, address, place);
-  return place;
+  if (!files_->index) files_->index = std::make_unique<ModuleIndex>(this);
+  return files_->index->place(address);
 }
 
 Place ElfFile::at_offset(uint64_t file_offset) const {
@@ -244,6 +325,13 @@ std::string Place::text() const {
 }
 
 std::string demangle(const std::string& name) {
+  // The demangler takes other text for the name of a type: "f" is float.
+  if (!name.starts_with("_Z")) return name;
+  if (__gcclibcxx_demangle_callback) {
+    Demangled out;
+    return run_demangler(name.c_str(), out) && !out.text.empty() ? out.text : name;
+  }
+  if (references_in(name) > 24) return name;
   int status = 0;
   char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   std::string result = status == 0 && plain ? plain : name;

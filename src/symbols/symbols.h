@@ -4,7 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+struct Dwarf;  // elfutils'
+struct Elf;
 
 namespace backstep::symbols {
 
@@ -19,12 +23,29 @@ struct Place {
   std::string text() const;  // "main+0x1c (demo.c:42)", "" if nothing is known
 };
 
-// One ELF file with its symbols and debug information. The separate debug file of a distribution
-// (.build-id/…) is used when it is installed.
+// A function or a label in the code, from a symbol table.
+struct Symbol {
+  uint64_t start = 0, size = 0;  // size 0: not known
+  uint64_t limit = 0;            // end of its section
+  int rank = 0;        // of several names for one address, the best: global before weak before local
+  bool code = false;   // in a section that can be executed
+  bool label = false;  // has no type
+  bool ifunc = false;
+  std::string_view name;  // as it stands in the file, which must stay open
+
+  // A symbol without a size reaches to the end of its section.
+  bool covers(uint64_t address) const {
+    return address >= start && (size > 0 ? address - start < size : address < limit);
+  }
+};
+
+// One ELF file with its symbols and debug information. A separate debug file is used when it is there: that
+// of the distribution (.build-id/…), or the one the file names (.gnu_debuglink) next to where it was mapped
+// from.
 class ElfFile {
  public:
-  // Throws Error if the file cannot be read or is not ELF.
-  explicit ElfFile(const std::string& path);
+  // Throws Error if the file cannot be read or is not ELF. `mapped`: the path that the program knew it by.
+  explicit ElfFile(const std::string& path, const std::string& mapped = "");
   ~ElfFile();
   ElfFile(ElfFile&&) noexcept;
   ElfFile& operator=(ElfFile&&) noexcept;
@@ -38,6 +59,19 @@ class ElfFile {
   // What a variable is initialised with, by its name in the symbol table; nullopt: no such variable of that
   // size.
   std::optional<std::vector<uint8_t>> data(const std::string& name, size_t size) const;
+
+  // Ascending by address; at one address the best name is the last.
+  const std::vector<Symbol>& symbols() const;
+  // Whether they are from a .symtab, which names local functions as well.
+  bool all_symbols() const;
+  const Symbol* symbol_at(uint64_t address) const;
+  // What the file has for an address, at most `size` bytes; empty: nothing.
+  std::string_view bytes(uint64_t address, size_t size) const;
+
+  // For the rest of this layer. The file itself, and its debug information (of the separate file, if that is
+  // there); null: it has none.
+  Elf* elf() const;
+  Dwarf* dwarf() const;
 
  private:
   struct Files;

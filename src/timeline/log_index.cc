@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "guest/syscall_table.h"
 #include "guest/thread.h"
 #include "recording/codec.h"
 #include "recording/tree.h"
@@ -68,6 +69,10 @@ void LogIndex::scan(const ChunkStart& start,
       tick += c.varint();
       m.tick = tick;
       m.pc = c.varint();
+      if (m.kind == EventKind::Syscall) {
+        c.u32();  // the registers' digest
+        m.made = c.signed_varint() != guest::kNotMade;
+      }
     }
     if (!f(m, rest.first(header.size))) return;
     if (has_moment(m.kind)) previous = m.event + 1;
@@ -289,7 +294,7 @@ std::optional<Moment> LogIndex::at(uint64_t number) const {
 bool LogIndex::may_be_call(const Moment& m, std::optional<uint64_t> nr) const {
   switch (m.kind) {
     case EventKind::Syscall:
-      return !nr || m.nr == recording::logged_number(*nr);
+      return m.made && (!nr || m.nr == recording::logged_number(*nr));
     case EventKind::Turn:
       if (static_cast<recording::TurnReason>(m.nr) != recording::TurnReason::Ended) return false;
       break;

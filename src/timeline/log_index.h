@@ -22,7 +22,8 @@ struct Moment {
   uint64_t previous = 0;  // number behind the moment before; from there on this one is next
   recording::EventKind kind{};
   uint8_t flags = 0;
-  uint16_t nr = 0;  // of the event header: system call, …
+  uint16_t nr = 0;   // of the event header: system call, …
+  bool made = true;  // Syscall: false if the recorder put it off (guest::kNotMade), to be made again
   Tick tick = 0;
   Address pc = 0;
   uint64_t wall_ns = 0;  // of the chunk that it is in
@@ -122,7 +123,8 @@ class LogIndex {
   // Every event in order, from the chunk of event `from` on, with its bytes; false from `f` ends it.
   void each(uint64_t from, const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const;
   // Could it be this system call? Of those that do not return (exit, exit_group, execve) the log says only
-  // that it was one of them, and of numbers beyond 16 bits that it was one.
+  // that it was one of them, and of numbers beyond 16 bits that it was one. A call that was put off is none:
+  // the program makes it only later.
   bool may_be_call(const Moment& moment, std::optional<uint64_t> nr) const;
   static bool returns(const Moment& call) { return call.kind == recording::EventKind::Syscall; }
   // The first system call from event `from` on (or the last one before it) that `wanted` says yes to.

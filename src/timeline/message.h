@@ -17,8 +17,10 @@ enum class Command : uint8_t {
   SetRegisters,  // tid, Registers
   Read,          // address, length -> bytes, as many as there are
   Write,         // address, bytes
-  Stage,         // a part of the Stops, if they are too many for one message
-  Install,       // Stops, or the last part of them
+  Stage,         // a part of the Taps, if they are too many for one message
+  Install,       // Taps, or the last part of them
+  LogTo,         // with a file: what taps log goes to its end
+  Collect,       // end of the window -> bytes logged so far, TapCount of each tap
   Run,           // Until, output -> Halt
   Step,          // tid, count, range, Until, output -> Halt
   Search,        // Until -> Found

@@ -6,35 +6,12 @@
 // which nothing can match, by what is known of the pages that they write to and execute, are passed over.
 //
 // Each worker runs slices of some 50 ms, as everywhere; between them the controller is asked whether to stop.
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "timeline/timeline.h"
+#include "timeline/windows.h"
 
 namespace backstep::timeline {
-namespace {
-
-struct Window {
-  Worker worker;
-  Position high, at;
-  Until until;
-  Halt last;
-  bool done = false;
-  std::chrono::steady_clock::time_point start;
-
-  void go_on(Tick slice) {
-    until.tick = at.tick + slice;
-    start = std::chrono::steady_clock::now();
-    worker.begin_search(until);
-  }
-};
-
-size_t processors() {
-  return static_cast<size_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1l, 16l));
-}
-
-}  // namespace
 
 Worker Timeline::worker_from(std::list<Checkpoint>::iterator checkpoint) {
   if (checkpoint->worker) return checkpoint->worker.fork();
@@ -45,20 +22,20 @@ Worker Timeline::worker_from(std::list<Checkpoint>::iterator checkpoint) {
   return {};
 }
 
-Halt Timeline::search_back(const Stops& stops, const Position& lowest) {
-  const size_t most = processors();
+Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
   searched_ = {};
-  std::list<Window> windows;  // newest first
-  Position high = now_;       // what is before this has not been begun
+  WindowPool pool;
+  auto& windows = pool.windows();  // newest first
+  Position high = now_;            // what is before this has not been begun
   for (;;) {
-    while (windows.size() < most && high > lowest) {
+    while (!pool.full() && high > lowest) {
       auto checkpoint = nearest_before(high, false);
       if (checkpoint == checkpoints_.end()) {
         high = lowest;
         break;
       }
       const Position low = checkpoint->at;
-      if (stored_.quiet(low, high, stops)) {
+      if (stored_.quiet(low, high, taps)) {
         searched_.quiet++;
         high = low;
         continue;
@@ -66,18 +43,19 @@ Halt Timeline::search_back(const Stops& stops, const Position& lowest) {
       Window window;
       window.worker = worker_from(checkpoint);
       if (!window.worker) continue;
-      window.worker.install(stops);
+      window.worker.install(taps);
+      window.search = true;
+      window.low = window.at = low;
       window.high = high;
-      window.at = low;
       window.until.point = high;
       window.until.fresh = true;
       windows.push_back(std::move(window));
-      windows.back().go_on(slice_);
+      pool.go_on(windows.back(), slice_);
       searched_.replayed++;
       high = low;
     }
     while (!windows.empty() && windows.front().done) {
-      if (windows.front().last.why != Halt::None) return windows.front().last;
+      if (windows.front().found.last.why != Halt::None) return windows.front().found.last;
       windows.pop_front();
     }
     if (windows.empty()) {
@@ -85,30 +63,23 @@ Halt Timeline::search_back(const Stops& stops, const Position& lowest) {
       return {};
     }
 
-    std::vector<Worker*> busy;
-    for (Window& w : windows)
-      if (!w.done) busy.push_back(&w.worker);
-    Worker* ready = Worker::wait_for(busy, &attention);
-    if (!ready) {
+    Window* window = pool.wait(attention);
+    if (!window) {
       Halt halt;
       halt.why = Halt::Interrupted;
       return halt;
     }
-    auto window = std::find_if(windows.begin(), windows.end(), [&](Window& w) { return &w.worker == ready; });
-    const Found part = ready->end_search();
-    if (busy.size() == 1) learn(window->start, window->at.tick, part.end.at.tick);
-    if (part.last.why != Halt::None) window->last = part.last;
-    window->at = part.end.at;
-    if (part.end.why == Halt::AtTick) {
+    if (pool.alone()) learn(window->start, window->began, window->at.tick);
+    if (window->end.why == Halt::AtTick) {
       // Who searches here will do so again: the next time from nearer.
-      if (window == windows.begin() && window->at < window->high) keep(*ready, window->at);
-      window->go_on(slice_);
+      if (window == &windows.front() && window->at < window->high) keep(window->worker, window->at);
+      pool.go_on(*window, slice_);
       continue;
     }
-    window->done = true;
-    window->worker = Worker();
-    if (window->last.why == Halt::None) continue;
-    windows.erase(std::next(window), windows.end());
+    pool.finish(*window);
+    if (window->found.last.why == Halt::None) continue;
+    // Older ones do not matter any more.
+    while (&windows.back() != window) windows.pop_back();
     high = lowest;
   }
 }

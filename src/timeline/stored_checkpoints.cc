@@ -143,11 +143,11 @@ void StoredCheckpoints::add_window(const recording::Written& written, const Posi
   windows_.push_back({{written.tick, written.event, written.pc}, to, written});
 }
 
-bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Stops& stops) {
+bool StoredCheckpoints::quiet(const Position& from, const Position& to, const Taps& taps) {
   if (!enabled()) return false;
   read_windows();
-  for (const auto& w : stops.watches)
-    if (w.kind == replayer::Watchpoint::Read || w.kind == replayer::Watchpoint::Access) return false;
+  for (const Tap& t : taps.list)
+    if (!t.off && (t.kind == Tap::Read || t.kind == Tap::Access || t.kind >= Tap::Period)) return false;
   auto meets = [](const std::vector<recording::AddressRange>& ranges, Address start, Address end) {
     auto r = std::partition_point(ranges.begin(), ranges.end(),
                                   [&](const auto& range) { return range.end <= start; });
@@ -156,12 +156,12 @@ bool StoredCheckpoints::quiet(const Position& from, const Position& to, const St
   return std::any_of(windows_.begin(), windows_.end(), [&](const Window& window) {
     if (window.from > from || to > window.to) return false;
     const recording::Written& known = window.written;
-    if (!stops.breaks.empty() && !known.code_known) return false;
-    for (const auto& b : stops.breaks)
-      if (meets(known.code, b.pc, b.pc + 1)) return false;
-    for (const auto& w : stops.watches)
-      if (meets(known.ranges, w.start, w.start + w.length)) return false;
-    return true;
+    if (taps.any_pc() && !known.code_known) return false;
+    return std::none_of(taps.list.begin(), taps.list.end(), [&](const Tap& t) {
+      if (t.off) return false;
+      return t.kind == Tap::Pc ? meets(known.code, t.start, t.start + 1)
+                               : meets(known.ranges, t.start, t.start + t.length);
+    });
   });
 }
 

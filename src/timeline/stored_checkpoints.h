@@ -44,8 +44,8 @@ class StoredCheckpoints {
   // Takes a worker to one of them. False: it is not usable, and is forgotten (with a note).
   bool restore(Worker& worker, uint64_t number);
 
-  // Can none of the stops have matched between the two moments? False: perhaps.
-  bool quiet(const Position& from, const Position& to, const Stops& stops);
+  // Can none of the taps have matched between the two moments? False: perhaps.
+  bool quiet(const Position& from, const Position& to, const Taps& taps);
 
   uint64_t used() const { return used_; }    // how often one was restored
   uint64_t made() const { return made_; }    // in this session

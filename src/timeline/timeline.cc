@@ -296,15 +296,14 @@ Arrival Timeline::end_arrival() {
 // What happens in windows where nothing can match, by what is known of the pages that they write to and
 // execute, is not replayed: the present moves to the last checkpoint behind such a stretch. Their output, as
 // far as the log has it, is shown all the same.
-bool Timeline::pass_quiet(const Position& target, const Stops& stops) {
+bool Timeline::pass_quiet(const Position& target, const Taps& taps) {
   Position at = now_;
   auto last = checkpoints_.end();
   std::string output;
   size_t windows = 0;
   for (auto it = checkpoints_.begin(); it != checkpoints_.end() && it->at <= target; ++it) {
     if (it->at <= now_) continue;
-    const bool empty = stops.breaks.empty() && stops.watches.empty();
-    if (!empty && !stored_.quiet(at, it->at, stops)) break;
+    if (!taps.empty() && !stored_.quiet(at, it->at, taps)) break;
     auto text = output_between(at, it->at);
     if (!text) break;
     output += *text;
@@ -332,11 +331,11 @@ bool Timeline::pass_quiet(const Position& target, const Stops& stops) {
   return true;
 }
 
-Arrival Timeline::forward(const Stops& stops, const Wanted& wanted) {
+Arrival Timeline::forward(const Taps& taps, const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
   for (;;)
-    if (auto arrival = forward_part(stops, wanted)) return *arrival;
+    if (auto arrival = forward_part(taps, wanted)) return *arrival;
 }
 
 // What is still to be told of the call before the present place.
@@ -348,7 +347,7 @@ std::optional<Arrival> Timeline::pay_forward(const Wanted& wanted) {
 }
 
 // nullopt: up to something that turned out not to be wanted.
-std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& wanted) {
+std::optional<Arrival> Timeline::forward_part(const Taps& taps, const Wanted& wanted) {
   Arrival arrival;
   if (auto owed = pay_forward(wanted)) return owed;
   const std::optional<Mark> mark = next_mark(wanted);
@@ -356,7 +355,7 @@ std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& 
   if (mark && !forks && is_here(mark->moment)) return tell(*mark, wanted);
   if (at_end()) return end_arrival();
   if (call_here_ && LogIndex::returns(*log_.at(*call_here_)))
-    return step_call(current_.state().tid, stops, wanted);
+    return step_call(current_.state().tid, taps, wanted);
   Moment target = log_.last();
   arrival.why = Arrival::End;
   if (mark) {
@@ -364,7 +363,7 @@ std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& 
     arrival = mark->arrival;
   }
 
-  current_.install(stops);
+  current_.install(taps);
   count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
@@ -374,12 +373,12 @@ std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& 
   searched_ = {};
   Position next_try;  // what is known of windows is asked once for each
   for (;;) {
-    if (now_ >= next_try && pass_quiet(target.position(), stops)) {
+    if (now_ >= next_try && pass_quiet(target.position(), taps)) {
       if (attention.stop_asked) {
         arrival.why = Arrival::Interrupted;
         return arrival;
       }
-      current_.install(stops);
+      current_.install(taps);
       count_written(current_, now_, target.tick);
       until.fresh = true;
     }
@@ -422,7 +421,7 @@ std::optional<Arrival> Timeline::forward_part(const Stops& stops, const Wanted& 
 }
 
 // Over the call that the present stands in front of, and that has been told of or makes a process.
-Arrival Timeline::step_call(int tid, const Stops& stops, const Wanted& wanted) {
+Arrival Timeline::step_call(int tid, const Taps& taps, const Wanted& wanted) {
   const std::optional<uint64_t> told = call_here_;
   std::optional<Mark> back;  // its return
   if (told) {
@@ -435,7 +434,7 @@ Arrival Timeline::step_call(int tid, const Stops& stops, const Wanted& wanted) {
   Wanted signals = Wanted::nothing();
   signals.passed_signals = wanted.passed_signals;
   signals.signals = wanted.signals;
-  Arrival arrival = step(tid, 0, 0, stops, signals);
+  Arrival arrival = step(tid, 0, 0, taps, signals);
   if (arrival.why != Arrival::Stepped && arrival.why != Arrival::Watch) return arrival;
   if (told && now_.event <= *told) back.reset();
   const bool forks = mark && mark->arrival.why != Arrival::Signal && now_.event > mark->moment.event &&
@@ -451,7 +450,7 @@ Arrival Timeline::step_call(int tid, const Stops& stops, const Wanted& wanted) {
   return arrival;
 }
 
-Arrival Timeline::step(int tid, Address range_start, Address range_end, const Stops& stops,
+Arrival Timeline::step(int tid, Address range_start, Address range_end, const Taps& taps,
                        const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
@@ -467,14 +466,14 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
   const bool forks_here = mark && is_here(mark->moment) && mark->arrival.why != Arrival::Signal;
   const bool in_call = call_here_ && LogIndex::returns(*log_.at(*call_here_));
   if ((forks_here || in_call) && current_.state().tid == tid && (wanted.calls || forks_here))
-    return step_call(tid, stops, wanted);
+    return step_call(tid, taps, wanted);
   Moment target = log_.last();
   arrival.why = Arrival::End;
   if (mark) {
     target = mark->moment;
     arrival = mark->arrival;
   }
-  current_.install(stops);
+  current_.install(taps);
   Until until;
   until.point = target.position();
   Halt halt = current_.step(tid, range_start, range_end, until, true, &attention);
@@ -491,9 +490,9 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
         const int caller = current_.state().tid;
         if (arrival.why == Arrival::CallEntry) {
           if (auto told = tell(*mark, wanted)) return *told;
-          return step(tid, range_start, range_end, stops, wanted);
+          return step(tid, range_start, range_end, taps, wanted);
         }
-        return step_call(caller, stops, wanted);
+        return step_call(caller, taps, wanted);
       }
       arrival.why = Arrival::Stepped;
       return arrival;
@@ -503,7 +502,7 @@ Arrival Timeline::step(int tid, Address range_start, Address range_end, const St
   }
 }
 
-Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
+Arrival Timeline::backward(const Taps& taps, const Wanted& wanted) {
   end_diversion();
   attention.stop_asked = false;
   for (;;) {
@@ -511,8 +510,8 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
     if (const auto owed = std::exchange(owed_backward_, std::nullopt))
       if (auto told = tell(*owed, wanted)) return *told;
     // In front of a call that was told of there may be a breakpoint, too: that came before.
-    if ((call_here_ || passed_here_) && !break_here_ && !stops.breaks.empty()) {
-      current_.install(stops);
+    if ((call_here_ || passed_here_) && !break_here_ && taps.any_pc()) {
+      current_.install(taps);
       if (current_.break_here()) {
         break_here_ = true;
         arrival.why = Arrival::Break;
@@ -523,8 +522,8 @@ Arrival Timeline::backward(const Stops& stops, const Wanted& wanted) {
     const std::optional<Mark> mark = previous_mark(now_, wanted);
     const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
     bool found = false;
-    if (!stops.breaks.empty() || !stops.watches.empty()) {
-      const Halt last = search_back(stops, lowest);
+    if (!taps.empty()) {
+      const Halt last = search_back(taps, lowest);
       if (last.why == Halt::Interrupted) {
         arrival.why = Arrival::Interrupted;  // the present stays where it is
         return arrival;
@@ -654,10 +653,10 @@ Arrival Timeline::go_to_end() {
   return go_to(log_.last().position());
 }
 
-Halt Timeline::run_diverted(const Stops& stops, std::optional<int> step_tid) {
+Halt Timeline::run_diverted(const Taps& taps, std::optional<int> step_tid) {
   Worker& worker = divert();
   attention.stop_asked = false;
-  worker.install(stops);
+  worker.install(taps);
   Until until;
   until.fresh = true;  // a breakpoint on the first instruction of a function that is called
   if (step_tid) return worker.step(*step_tid, 0, 0, until, true, &attention);

@@ -9,6 +9,7 @@
 
 #include "timeline/log_index.h"
 #include "timeline/stored_checkpoints.h"
+#include "timeline/sweep.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -87,10 +88,10 @@ class Timeline {
   // The controller's ear while workers run; set once.
   Attention attention;
 
-  Arrival forward(const Stops& stops, const Wanted& wanted);
+  Arrival forward(const Taps& taps, const Wanted& wanted);
   // One instruction of a thread, or until it leaves a range.
-  Arrival step(int tid, Address range_start, Address range_end, const Stops& stops, const Wanted& wanted);
-  Arrival backward(const Stops& stops, const Wanted& wanted);
+  Arrival step(int tid, Address range_start, Address range_end, const Taps& taps, const Wanted& wanted);
+  Arrival backward(const Taps& taps, const Wanted& wanted);
   Arrival step_back(int tid);
   Arrival go_to(const Position& target);
   Arrival go_to_start();
@@ -98,8 +99,11 @@ class Timeline {
   Arrival go_to_end();
   // The call whose output holds `text`, or its first byte: the first one from event `from` on.
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
+  // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
+  Swept sweep(const Sweep& sweep);
+  std::vector<Position> cuts() const;  // where checkpoints are, in the order of time
   // In a diversion: runs on there.
-  Halt run_diverted(const Stops& stops, std::optional<int> step_tid);
+  Halt run_diverted(const Taps& taps, std::optional<int> step_tid);
 
   int add_checkpoint(const std::string& note);
   std::vector<CheckpointInfo> checkpoints() const;
@@ -132,12 +136,12 @@ class Timeline {
   std::list<Checkpoint>::iterator nearest_before(const Position& at, bool inclusive);
   void keep(Worker& worker, const Position& at);  // an automatic checkpoint
   void thin();
-  // Runs `worker` up to `point` without any stops; makes checkpoints on a long way. Where it got to.
+  // Runs `worker` up to `point` without any taps; makes checkpoints on a long way. Where it got to.
   Halt run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
   Worker worker_at(const Position& wanted, Position& at);
   // Moves the present forward over windows in which nothing can match. False: there are none here.
-  bool pass_quiet(const Position& target, const Stops& stops);
+  bool pass_quiet(const Position& target, const Taps& taps);
   // What was written to stdout and stderr; nullopt: the log does not have all of it.
   std::optional<std::string> output_between(const Position& from, const Position& to) const;
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
@@ -149,7 +153,7 @@ class Timeline {
   void tell_notes();
   // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
   // Interrupted.
-  Halt search_back(const Stops& stops, const Position& lowest);
+  Halt search_back(const Taps& taps, const Position& lowest);
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
@@ -171,8 +175,8 @@ class Timeline {
   std::optional<Arrival> pay_forward(const Wanted& wanted);
   bool is_here(const Moment& moment) const;
   uint64_t call_number();  // of the call that the present stands in front of
-  std::optional<Arrival> forward_part(const Stops& stops, const Wanted& wanted);
-  Arrival step_call(int tid, const Stops& stops, const Wanted& wanted);
+  std::optional<Arrival> forward_part(const Taps& taps, const Wanted& wanted);
+  Arrival step_call(int tid, const Taps& taps, const Wanted& wanted);
 
   LogIndex log_;
   StoredCheckpoints stored_;

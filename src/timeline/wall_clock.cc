@@ -58,7 +58,8 @@ void WallClock::add(Tick tick, int64_t ns) {
   known_.push_back({tick, ns});
 }
 
-WallClock::WallClock(const LogIndex& log, const recording::Manifest& manifest) : start_(manifest.start_ns) {
+WallClock::WallClock(const LogIndex& log, const recording::Manifest& manifest, std::optional<int64_t> end_ns)
+    : start_(manifest.start_ns) {
   const std::optional<int64_t> offset = manifest.start_monotonic_ns
                                             ? std::optional(manifest.start_ns - manifest.start_monotonic_ns)
                                             : std::nullopt;
@@ -79,8 +80,10 @@ WallClock::WallClock(const LogIndex& log, const recording::Manifest& manifest) :
     if (known_.empty() || ns - known_.back().ns >= kFinest) add(m.tick, ns);
     return true;
   });
-  // The end of the first program is the only one that the manifest at hand knows.
-  if (manifest.end && log.image() == 1 && log.own() == 0)
+  // The end of the first program is the only one that its manifest knows.
+  if (end_ns)
+    add(log.last().tick, *end_ns);
+  else if (manifest.end && log.image() == 1 && log.own() == 0)
     add(log.last().tick, manifest.start_ns + manifest.end->duration_ns);
   if (known_.empty()) known_.push_back({0, start_});
 }

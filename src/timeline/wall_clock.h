@@ -1,6 +1,7 @@
 // Which time of the day it was at a tick, as far as a recording knows.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "recording/manifest.h"
@@ -10,14 +11,16 @@ namespace backstep::timeline {
 
 class WallClock {
  public:
-  // `manifest`: of the recording's first process.
-  WallClock(const LogIndex& log, const recording::Manifest& manifest);
-
   // A moment whose time is known.
   struct Known {
     Tick tick = 0;
     int64_t ns = 0;  // since 1970
   };
+
+  // `manifest`: of the recording's first process. `end_ns`: when this log's process ended, if its own
+  // manifest says so.
+  WallClock(const LogIndex& log, const recording::Manifest& manifest, std::optional<int64_t> end_ns = {});
+
   struct Estimate {
     Tick tick = 0;
     int64_t ns = 0;

@@ -75,38 +75,40 @@ std::vector<uint8_t> receive_message(int socket, Fd* fd = nullptr) {
   return {buffer.begin(), buffer.begin() + n};
 }
 
-void pack(Packer& p, const Stops& stops) {
-  p.put(static_cast<uint32_t>(stops.breaks.size()));
-  for (const auto& b : stops.breaks) {
-    p.put(b.pc).put(static_cast<uint32_t>(b.conditions.size()));
-    for (const auto& c : b.conditions) p.put_bytes(c.data(), c.size());
+void pack(Packer& p, const Taps& taps) {
+  p.put(static_cast<uint32_t>(taps.list.size()));
+  for (const Tap& t : taps.list) {
+    p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
+    p.put(t.after).put(t.from).put(t.to).put(t.off);
+    p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
+    p.put(static_cast<uint32_t>(t.conditions.size())).put(static_cast<uint32_t>(t.values.size()));
+    for (const auto& c : t.conditions) p.put_bytes(c.data(), c.size());
+    for (const auto& v : t.values) p.put(v.capture).put(v.size).put_bytes(v.code.data(), v.code.size());
   }
-  p.put(static_cast<uint32_t>(stops.watches.size()));
-  for (const auto& w : stops.watches) {
-    p.put(w.kind).put(w.start).put(w.length).put(static_cast<uint32_t>(w.conditions.size()));
-    for (const auto& c : w.conditions) p.put_bytes(c.data(), c.size());
-  }
-  p.put(stops.thread);
+  p.put(taps.thread);
 }
 
-Stops unpack_stops(Unpacker& u) {
-  Stops stops;
-  stops.breaks.resize(u.get<uint32_t>());
-  for (auto& b : stops.breaks) {
-    b.pc = u.get<Address>();
-    b.conditions.resize(u.get<uint32_t>());
-    for (auto& c : b.conditions) c = u.get_bytes();
+Taps unpack_taps(Unpacker& u) {
+  Taps taps;
+  taps.list.resize(u.get<uint32_t>());
+  for (Tap& t : taps.list) {
+    t.kind = u.get<Tap::Kind>(), t.action = u.get<Tap::Action>();
+    t.start = u.get<Address>(), t.length = u.get<uint64_t>();
+    t.strict = u.get<bool>(), t.stack = u.get<bool>();
+    t.after = u.get<bool>(), t.from = u.get<Tick>(), t.to = u.get<Tick>(), t.off = u.get<bool>();
+    const std::vector<uint8_t> moments = u.get_bytes();
+    t.moments.resize(moments.size() / sizeof(Tap::MomentAt));
+    if (!moments.empty()) std::memcpy(t.moments.data(), moments.data(), moments.size());
+    t.conditions.resize(u.get<uint32_t>());
+    t.values.resize(u.get<uint32_t>());
+    for (auto& c : t.conditions) c = u.get_bytes();
+    for (auto& v : t.values) {
+      v.capture = u.get<replayer::Capture>(), v.size = u.get<uint32_t>();
+      v.code = u.get_bytes();
+    }
   }
-  stops.watches.resize(u.get<uint32_t>());
-  for (auto& w : stops.watches) {
-    w.kind = u.get<replayer::Watchpoint::Kind>();
-    w.start = u.get<Address>();
-    w.length = u.get<uint64_t>();
-    w.conditions.resize(u.get<uint32_t>());
-    for (auto& c : w.conditions) c = u.get_bytes();
-  }
-  stops.thread = u.get<int>();
-  return stops;
+  taps.thread = u.get<int>();
+  return taps;
 }
 
 void pack(Packer& p, const std::optional<recording::Written>& written) {
@@ -158,6 +160,8 @@ class Service {
       try {
         if (command == Command::Fork) {
           fork_to(std::move(fd));
+        } else if (command == Command::LogTo) {
+          replayer_.log_to(std::move(fd));
         } else {
           answer_to(command, u, answer);
         }
@@ -227,7 +231,7 @@ class Service {
       case Command::Install: {
         stage(u.get_bytes());
         Unpacker all(std::exchange(staged_, {}));
-        replayer_.install(unpack_stops(all));
+        replayer_.install(unpack_taps(all));
         break;
       }
       case Command::Run: {
@@ -249,6 +253,11 @@ class Service {
         answer.put(halt);
         break;
       }
+      case Command::Collect:
+        if (u.get<bool>()) replayer_.log_cover();
+        answer.put(replayer_.flush_log());
+        for (const replayer::TapCount& c : replayer_.tap_counts()) answer.put(c);
+        break;
       case Command::Search:
         replayer::bs_replay.output = false;
         replayer_.backward = true;
@@ -632,14 +641,35 @@ bool Worker::write(Address address, const std::vector<uint8_t>& bytes) {
   return ask(Command::Write, Packer().put(address).put_bytes(bytes.data(), bytes.size())).get<bool>();
 }
 
-void Worker::install(const Stops& stops) {
+void Worker::install(const Taps& taps) {
   Packer p;
-  pack(p, stops);
+  pack(p, taps);
   const std::vector<uint8_t>& bytes = p.bytes();
   size_t at = 0;
   for (; bytes.size() - at > kMaxRead; at += kMaxRead)
     ask(Command::Stage, Packer().put_bytes(bytes.data() + at, kMaxRead));
   ask(Command::Install, Packer().put_bytes(bytes.data() + at, bytes.size() - at));
+}
+
+void Worker::log_to(int file) {
+  ask(Command::LogTo, Packer(), nullptr, file);
+}
+
+void Worker::begin_run(const Until& until) {
+  send(Command::Run, Packer().put(until).put(false));
+}
+
+Halt Worker::end_run() {
+  return receive(nullptr).get<Halt>();
+}
+
+Worker::Collected Worker::collect(size_t taps, bool end) {
+  Unpacker u = ask(Command::Collect, Packer().put(end));
+  Collected result;
+  result.logged = u.get<uint64_t>();
+  result.counts.resize(taps);
+  for (replayer::TapCount& c : result.counts) c = u.get<replayer::TapCount>();
+  return result;
 }
 
 Halt Worker::run(const Until& until, bool output, const Attention* attention) {

@@ -12,6 +12,7 @@
 #include "recording/checkpoint_file.h"
 #include "recording/library.h"
 #include "replay/replay.h"
+#include "replay/taps.h"
 #include "replay/until.h"
 #include "timeline/message.h"
 #include "timeline/registers.h"
@@ -20,7 +21,8 @@ namespace backstep::timeline {
 
 using replayer::Halt;
 using replayer::Position;
-using replayer::Stops;
+using replayer::Tap;
+using replayer::Taps;
 using replayer::Until;
 
 struct ThreadState {
@@ -72,7 +74,18 @@ class Worker {
   void set_registers(int tid, const Registers& registers);
   std::vector<uint8_t> read(Address address, uint64_t length);
   bool write(Address address, const std::vector<uint8_t>& bytes);
-  void install(const Stops& stops);
+  void install(const Taps& taps);
+  // What taps log goes to the end of this file from now on.
+  void log_to(int file);
+  struct Collected {
+    uint64_t logged = 0;  // bytes in the file
+    std::vector<replayer::TapCount> counts;
+  };
+  // How many were installed; `end`: the window has been replayed.
+  Collected collect(size_t taps, bool end);
+  // run() in two steps, so that several can run at the same time; without output.
+  void begin_run(const Until& until);
+  Halt end_run();
   Halt run(const Until& until, bool output, const Attention* attention);
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,

@@ -87,6 +87,6 @@ mapfile -t places < <(sed -n 's/^\(@[0-9]*:0x[0-9a-f]*\),.*about.*/\1/p' "$T/gdb
 printed '^\$1 = 3$'
 printed '^\$2 = 13$'
 printed 'this is a guess'
-times 2 'goto HH:MM'
+times 2 'a time is HH:MM'
 printed 'the last time that this recording knows is'
 ok

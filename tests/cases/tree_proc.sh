@@ -6,7 +6,6 @@ OUTPUT=same record_tree looks "$P/tree_proc"
 RECORD_OPTIONS=--chaos=5 REPLAYS=1 record_tree chaos "$P/tree_proc"
 # shellcheck disable=SC2010
 ! ls looks | seen '^shown' || fail "files about processes that have ended were left behind"
-NATIVE=no record_tree writes "$P/tree_proc" writes
 
 # The usual readers, on a shell and its child: what they print of them is what it is natively.
 need ps pgrep top

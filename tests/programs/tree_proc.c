@@ -180,18 +180,6 @@ static void read_memory(pid_t pid) {
   close(fd);
 }
 
-// The replay of the other one would know nothing of it: refused when recorded.
-static void write_memory(void) {
-  static volatile long word = 1;
-  long copy = 2;
-  struct iovec from = {&copy, sizeof copy}, to = {(void *)&word, sizeof word};
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/mem", getppid());
-  CHECK(process_vm_writev(getppid(), &from, 1, &to, 1, 0) == -1 && errno == EPERM);
-  CHECK(open(path, O_RDWR) == -1 && errno == EACCES);
-  puts("refused");
-}
-
 static void look_at(pid_t pid, const char *what, int stop) {
   char who[32];
   size_t same = 0, all = 0;
@@ -346,16 +334,6 @@ static void looks_up(const char *argv0) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 2) {
-    pid_t pid = fork();
-    if (pid == 0) {
-      write_memory();
-      exit(0);
-    }
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-    return 0;
-  }
   if (argc == 6) {
     told[0] = atoi(argv[2]), told[1] = atoi(argv[3]), go[0] = atoi(argv[4]), go[1] = atoi(argv[5]);
     be_target();

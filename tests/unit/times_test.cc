@@ -1,12 +1,12 @@
 // Times of the day and distances, as they are typed to `goto`.
-#include "serve/times.h"
+#include "timeline/times.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <ctime>
 
-namespace backstep::serve {
+namespace backstep::timeline {
 namespace {
 
 constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
@@ -45,4 +45,4 @@ TEST_F(Times, WhatWasBeforeTheStartIsTomorrow) {
 }
 
 }  // namespace
-}  // namespace backstep::serve
+}  // namespace backstep::timeline

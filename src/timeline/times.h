@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace backstep::serve {
+namespace backstep::timeline {
 
 // "14:03", "14:03:22", "14:03:22.5" in local time, on the day of `start_ns` or, if that was earlier, the
 // next;
@@ -13,4 +13,4 @@ std::optional<int64_t> parse_time(const std::string& text, int64_t start_ns);
 // "14:03:22.512"
 std::string time_text(int64_t ns);
 
-}  // namespace backstep::serve
+}  // namespace backstep::timeline

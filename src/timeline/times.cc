@@ -1,5 +1,5 @@
 // Local time is that of whoever looks: a recording knows no time zone.
-#include "serve/times.h"
+#include "timeline/times.h"
 
 #include <cctype>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace backstep::serve {
+namespace backstep::timeline {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -72,4 +72,4 @@ std::string time_text(int64_t ns) {
                      ns % kSecond / 1'000'000);
 }
 
-}  // namespace backstep::serve
+}  // namespace backstep::timeline

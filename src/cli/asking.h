@@ -1,0 +1,45 @@
+// What all commands that ask a recording have in common: which recording and process, which stretch of the
+// run, a progress bar.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cli/options.h"
+#include "session/session.h"
+
+namespace backstep::cli {
+
+struct Asking {
+  std::string dir, process, from, to;
+  bool json = false;
+  ReplayOptions replay;
+
+  void add_options(CommandLine& line);
+  // The last positional argument is DIR if it is a recording's name or folder.
+  void take_dir(std::vector<std::string>& arguments, size_t least);
+  // Opens it; throws Error.
+  std::unique_ptr<session::Session> open();
+  session::Stretch stretch(const session::Session& session) const;
+};
+
+// Shown on stderr if that is a terminal and it takes long enough; gone with the object.
+class ProgressBar {
+ public:
+  explicit ProgressBar(const char* what);
+  ~ProgressBar();
+  void show(double done);
+  void clear();
+  session::Watcher watcher();
+
+ private:
+  std::string what_;
+  bool terminal_;
+  bool shown_ = false;
+  double last_ = 0;
+  double start_;
+};
+
+// False: nobody reads what we print any more.
+bool put_line(const std::string& line);
+
+}  // namespace backstep::cli

@@ -1,0 +1,168 @@
+// `backstep log`: a log line put into a run that is already over.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/asking.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
+#include "cli/format.h"
+
+namespace backstep::cli {
+namespace {
+
+// 'n={n} name={s->name}': text and expressions in turns. {{ and }} stand for the braces themselves.
+struct Template {
+  std::vector<std::string> texts;   // one more than
+  std::vector<std::string> values;  // … these
+
+  explicit Template(const std::string& text) {
+    texts.emplace_back();
+    for (size_t i = 0; i < text.size(); i++) {
+      const char c = text[i];
+      if ((c == '{' || c == '}') && i + 1 < text.size() && text[i + 1] == c) {
+        texts.back() += c;
+        i++;
+      } else if (c == '{') {
+        const size_t end = closing(text, i + 1);
+        values.push_back(text.substr(i + 1, end - i - 1));
+        texts.emplace_back();
+        i = end;
+      } else if (c == '}') {
+        throw Error(fmt::format("there is a '}}' without a '{{':\n  {}\n  {}^", text, std::string(i, ' ')),
+                    kExitUsage);
+      } else {
+        texts.back() += c;
+      }
+    }
+  }
+
+  std::string fill(const std::vector<std::string>& with) const {
+    std::string line = texts[0];
+    for (size_t i = 0; i < with.size(); i++) line += with[i] + texts[i + 1];
+    return line;
+  }
+
+ private:
+  static size_t closing(const std::string& text, size_t at) {
+    const size_t open = at - 1;
+    char quote = 0;
+    for (; at < text.size(); at++) {
+      if (quote) {
+        if (text[at] == '\\')
+          at++;
+        else if (text[at] == quote)
+          quote = 0;
+      } else if (text[at] == '"' || text[at] == '\'') {
+        quote = text[at];
+      } else if (text[at] == '}') {
+        return at;
+      }
+    }
+    throw Error(fmt::format("this '{{' is not closed:\n  {}\n  {}^", text, std::string(open, ' ')),
+                kExitUsage);
+  }
+};
+
+struct Printer {
+  const Template& text;
+  const std::vector<std::string>& values;
+  bool json = false, stack = false;
+
+  bool print(const session::Hit& hit) const {
+    const std::string line = text.fill(hit.values);
+    const std::string at = format_point(hit.at);
+    if (!json) {
+      if (!put_line(fmt::format("{:<26}  {}  {}", at, hit.thread, line))) return false;
+      for (size_t i = 0; i < hit.stack.size(); i++) {
+        const auto& f = hit.stack[i];
+        std::string place = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
+        if (f.line) place += fmt::format(" at {}:{}", f.file.substr(f.file.rfind('/') + 1), f.line);
+        if (f.inlined) place += " (inlined)";
+        if (!put_line(fmt::format("    #{:<3} {}", i, place))) return false;
+      }
+      if (!hit.stack_complete && !put_line("    … what called this is not known")) return false;
+      return true;
+    }
+    Json object{{"at", at}, {"tick", hit.at.tick}, {"pc", hit.at.pc}, {"thread", hit.thread}, {"text", line}};
+    Json named = Json::object();
+    for (size_t i = 0; i < values.size(); i++) named[values[i]] = hit.json[i];
+    object["values"] = named;
+    if (stack) {
+      Json frames = Json::array();
+      for (const auto& f : hit.stack) {
+        Json frame{{"pc", f.pc}};
+        if (!f.function.empty()) frame["function"] = f.function;
+        if (f.line) frame["file"] = f.file, frame["line"] = f.line;
+        if (f.inlined) frame["inlined"] = true;
+        frames.push_back(frame);
+      }
+      object["stack"] = frames;
+      object["stack_complete"] = hit.stack_complete;
+    }
+    return put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+};
+
+}  // namespace
+
+int log_command(const Args& args) {
+  Asking asking;
+  std::vector<std::string> arguments;
+  uint64_t limit = ~0ull;
+  uint64_t last = 0;
+  bool stack = false;
+  CommandLine line(
+      "log", "[options] SPEC ['TEXT {EXPRESSION}…'] [DIR]",
+      "Puts a log line into a run that is over: one line for each time that the event matches, with the\n"
+      "control point, the thread, and the text, in which expressions in braces are replaced by their\n"
+      "values there. SPEC: 'backstep events' has the grammar.\n"
+      "DIR: a name or path; the latest recording if left out.",
+      "Examples:\n"
+      "  backstep log 'parse.c:42' 'n={n} name={s->name}'\n"
+      "  backstep log 'call malloc if $arg0 > 1000000' '{$arg0} bytes' --stack\n"
+      "  backstep log 'write total' '{$old} -> {$new}' --last 10\n"
+      "  backstep log 'return parse if $retval < 0' '{$retval}' --json parser-2");
+  asking.add_options(line);
+  line.add_option("-n,--limit", limit, "at most N lines, the first ones").type_name("N");
+  line.add_option("--last", last, "the last N lines").type_name("N");
+  line.add_flag("--stack", stack, "with the stack of calls at each match");
+  line.add_option("SPEC", arguments);
+  if (auto status = line.parse_args(args)) return *status;
+  if (arguments.empty())
+    throw Error("what is to be logged? For example: backstep log 'parse.c:42' 'n={n}'", kExitUsage);
+  asking.take_dir(arguments, 1);
+  if (arguments.size() > 2)
+    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[2]),
+                kExitUsage);
+
+  const Template text(arguments.size() > 1 ? arguments[1] : "");
+  auto session = asking.open();
+  session::LogRequest request{arguments[0], text.values, stack, asking.stretch(*session)};
+  const Printer printer{text, text.values, asking.json, stack};
+  ProgressBar bar("looking");
+  if (last) {
+    const auto hits = session->log_last(request, last, bar.watcher());
+    bar.clear();
+    for (const auto& h : hits)
+      if (!printer.print(h)) break;
+    return 0;
+  }
+  uint64_t shown = 0;
+  if (limit == 0) return 0;
+  const auto count = session->log(
+      request,
+      [&](const session::Hit& h) {
+        bar.clear();
+        return printer.print(h) && ++shown < limit;
+      },
+      bar.watcher());
+  bar.clear();
+  if (count.failures)
+    fmt::print(stderr,
+               "backstep: the condition could not be evaluated {} times (memory that is not there, or a "
+               "division by zero): no matches there\n",
+               format_count(count.failures));
+  return 0;
+}
+
+}  // namespace backstep::cli

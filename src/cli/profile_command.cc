@@ -1,0 +1,161 @@
+// `backstep profile`: where the ticks of a recorded run went.
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/asking.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
+#include "cli/flame_graph.h"
+#include "cli/format.h"
+#include "session/profile.h"
+
+namespace backstep::cli {
+namespace {
+
+using session::Profile;
+using session::ProfileRow;
+
+double share(uint64_t n, uint64_t all) {
+  return all ? 100.0 * static_cast<double>(n) / static_cast<double>(all) : 0;
+}
+
+bool print_folded(const Profile& profile) {
+  for (const auto& [stack, n] : profile.stacks) {
+    std::string line;
+    for (const std::string& name : stack) line += (line.empty() ? "" : ";") + name;
+    if (!put_line(fmt::format("{} {}", line, n * profile.period))) return false;
+  }
+  return true;
+}
+
+void print_table(const Profile& profile, size_t most) {
+  Table table({">SELF", ">TOTAL", ">TICKS", "FUNCTION"});
+  for (const ProfileRow& row : session::rows_of(profile)) {
+    if (most-- == 0) break;
+    table.add({fmt::format("{:.2f}%", share(row.self, profile.samples)),
+               fmt::format("{:.2f}%", share(row.total, profile.samples)),
+               format_count(row.self * profile.period), row.name});
+  }
+  fmt::print("{}", table.text());
+}
+
+void print_json(const Profile& profile) {
+  Json functions = Json::array();
+  for (const ProfileRow& row : session::rows_of(profile))
+    functions.push_back(
+        {{"name", row.name}, {"self", row.self * profile.period}, {"total", row.total * profile.period}});
+  Json object{{"period", profile.period},
+              {"samples", profile.samples},
+              {"incomplete_stacks", profile.cut},
+              {"functions", functions}};
+  put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// How the shares of functions changed from one recording to another.
+void print_difference(const Profile& now, const Profile& before, size_t most, bool json) {
+  struct Change {
+    std::string name;
+    double before = 0, now = 0;
+  };
+  std::map<std::string, Change> changes;
+  for (const ProfileRow& row : session::rows_of(before))
+    changes[row.name].before = share(row.self, before.samples);
+  for (const ProfileRow& row : session::rows_of(now)) changes[row.name].now = share(row.self, now.samples);
+  std::vector<Change> list;
+  for (auto& [name, change] : changes) {
+    change.name = name;
+    list.push_back(change);
+  }
+  std::sort(list.begin(), list.end(), [](const Change& a, const Change& b) {
+    return std::abs(a.now - a.before) > std::abs(b.now - b.before);
+  });
+  if (list.size() > most) list.resize(most);
+  if (json) {
+    Json array = Json::array();
+    for (const Change& c : list) array.push_back({{"name", c.name}, {"before", c.before}, {"now", c.now}});
+    put_line(array.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  Table table({">CHANGE", ">BEFORE", ">NOW", "FUNCTION"});
+  for (const Change& c : list)
+    table.add({fmt::format("{:+.2f}%", c.now - c.before), fmt::format("{:.2f}%", c.before),
+               fmt::format("{:.2f}%", c.now), c.name});
+  fmt::print("{}", table.text());
+}
+
+}  // namespace
+
+int profile_command(const Args& args) {
+  Asking asking;
+  session::ProfileRequest request;
+  std::string svg, period = "100000", other;
+  std::vector<std::string> arguments;
+  uint64_t most = 30;
+  bool folded = false;
+  CommandLine line(
+      "profile", "[options] [DIR]",
+      "Where the ticks of a recorded run went: the stack of calls at every so many ticks. A tick is a call,\n"
+      "a return, an indirect jump or a branch backwards, so the same recording has the same profile, "
+      "always,\n"
+      "whatever machine looks at it.\n"
+      "DIR: a name or path; the latest recording if left out.",
+      "Examples:\n"
+      "  backstep profile\n"
+      "  backstep profile --svg flames.svg --period 10000\n"
+      "  backstep profile --from 90% --lines\n"
+      "  backstep profile --diff fast-1 slow-1");
+  asking.add_options(line);
+  line.add_option("--period", period, "ticks between two samples (100000)").type_name("N");
+  line.add_flag("--lines", request.lines, "by source line instead of by function");
+  line.add_option("-n,--limit", most, "at most N rows (30)").type_name("N");
+  line.add_option("--svg", svg, "write a flame graph to this file").type_name("FILE");
+  line.add_flag("--folded", folded, "one line per stack, for other tools");
+  line.add_option("--diff", other, "compare with this recording: how the shares have changed since")
+      .type_name("DIR");
+  line.add_option("DIR", asking.dir);
+  if (auto status = line.parse_args(args)) return *status;
+  const double ticks = std::atof(period.c_str());
+  if (!(ticks >= 1 && ticks < 1e18))
+    throw Error("--period is a number of ticks, such as 100000 or 1e6", kExitUsage);
+  request.period = static_cast<Tick>(ticks);
+
+  auto measure = [&](const std::string& dir) {
+    Asking a = asking;
+    a.dir = dir;
+    auto session = a.open();
+    request.stretch = a.stretch(*session);
+    ProgressBar bar("profiling");
+    return session::profile(*session, request, bar.watcher());
+  };
+  const Profile profile = measure(asking.dir);
+  if (!profile.samples)
+    throw Error(fmt::format("the run is shorter than one period of {} ticks: choose a smaller --period",
+                            format_count(request.period)));
+  if (!svg.empty()) {
+    std::ofstream file(svg);
+    file << flame_graph(profile, fmt::format("{} samples, one every {} ticks", format_count(profile.samples),
+                                             format_count(profile.period)));
+    if (!file.flush()) throw Error(fmt::format("cannot write {}", svg));
+    fmt::print(stderr, "backstep: {} samples in {}\n", format_count(profile.samples), svg);
+  }
+  if (!other.empty()) {
+    print_difference(profile, measure(other), most, asking.json);
+  } else if (folded) {
+    print_folded(profile);
+  } else if (asking.json) {
+    print_json(profile);
+  } else if (svg.empty()) {
+    print_table(profile, most);
+  }
+  if (profile.cut && !asking.json)
+    fmt::print(stderr,
+               "backstep: {} of {} stacks could not be followed to their end (code without call frame "
+               "information)\n",
+               format_count(profile.cut), format_count(profile.samples));
+  return 0;
+}
+
+}  // namespace backstep::cli

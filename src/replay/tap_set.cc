@@ -1,0 +1,282 @@
+// The host's half of taps.
+//
+// A place in the code begins as a breakpoint of the engine: cheap to set and 4 us each time it is met. When
+// that has been paid a few hundred times, all of them are put into translated code at once (one translation
+// anew, however many there are), where a pass costs some 40 ns, or one if it is only counted.
+#include "replay/tap_set.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "engine/cache.h"
+#include "engine/entry.h"
+
+namespace backstep::replayer {
+namespace {
+
+constexpr uint64_t kOften = 200;  // some time for a flush of the cache, in signals
+constexpr size_t kRoom = 4 << 20;
+constexpr uint64_t kMostStack = 256 << 10;  // bytes of stack that come with a record
+
+uint32_t longest_record(const Tap& tap) {
+  uint64_t n = sizeof(TapRecord);
+  for (const CapturedExpression& v : tap.values) n += sizeof(uint32_t) + std::max<uint64_t>(v.size, 8);
+  if (tap.stack) n += 2 * sizeof(uint32_t) + 17 * sizeof(uint64_t) + kMostStack;
+  return static_cast<uint32_t>(std::min<uint64_t>(n, kUnreadable - 1));
+}
+
+}  // namespace
+
+bool any_holds(const Tap& tap, const Surroundings& around, bool* failed) {
+  if (tap.conditions.empty()) return true;
+  for (const auto& c : tap.conditions) {
+    const Value v = evaluate(c.data(), c.size(), around);
+    if (v.known ? v.value != 0 : !tap.strict) return true;
+    if (!v.known && failed) *failed = true;
+  }
+  return false;
+}
+
+void TapSet::clear() {
+  for (auto& [pc, first] : places_) engine::forget_asked(pc);
+  for (Address pc : counters_) engine::forget_asked(pc);
+  engine::inline_breaks(false);
+  places_.clear();
+  counters_.clear();
+  hot_.clear();
+  conditions_.clear();
+  values_.clear();
+  taps_ = {};
+  period_ = 0;
+  due_.clear();
+  next_due_ = 0;
+  cover_.reset();
+}
+
+void TapSet::compile(size_t index) {
+  const Tap& tap = taps_.list[index];
+  auto& conditions = conditions_.emplace_back();
+  for (const auto& c : tap.conditions) conditions.push_back({c.data(), c.size()});
+  conditions.push_back({nullptr, 0});
+  auto& values = values_.emplace_back();
+  for (const CapturedExpression& v : tap.values)
+    values.push_back({v.code.data(), static_cast<uint32_t>(v.code.size()), v.capture, v.size});
+  HotTap& hot = hot_.emplace_back();
+  hot = {};
+  hot.conditions = tap.conditions.empty() ? nullptr : conditions.data();
+  hot.values = values.data();
+  hot.value_count = static_cast<uint32_t>(values.size());
+  hot.number = static_cast<uint32_t>(index);
+  hot.longest = longest_record(tap);
+  hot.from = tap.from, hot.to = tap.to;
+  hot.action = tap.action;
+  hot.strict = tap.strict;
+  hot.stack = tap.stack;
+}
+
+bool TapSet::install_code() {
+  for (HotTap& hot : hot_) {
+    const Tap& tap = taps_.list[hot.number];
+    if (tap.off) continue;
+    if (tap.kind == Tap::Period) period_ = period_ ? std::gcd(period_, tap.length) : tap.length;
+    for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
+    if (tap.kind == Tap::Cover) cover_ = hot.number;
+    if (tap.kind != Tap::Pc) continue;
+    // In the order of the list.
+    HotTap** last = &places_[tap.start];
+    while (*last) last = &(*last)->next;
+    *last = &hot;
+  }
+  for (auto it = places_.begin(); it != places_.end();) {
+    auto& [pc, first] = *it;
+    const bool counts = first->action == Tap::Count && !first->conditions && !first->next &&
+                        first->from == 0 && first->to == ~0ull;
+    if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, first))) return false;
+    if (counts) counters_.push_back(pc);
+    ++it;
+  }
+  std::stable_sort(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.at < b.at; });
+  return true;
+}
+
+void TapSet::set(Taps taps) {
+  clear();
+  taps_ = std::move(taps);
+  for (size_t i = 0; i < taps_.list.size(); i++) compile(i);
+  if (!install_code()) {
+    clear();
+    throw Error("there are too many places in the code to look out for");
+  }
+  // Once it has been worth it, it will be again.
+  const bool stops = std::all_of(taps_.list.begin(), taps_.list.end(),
+                                 [](const Tap& t) { return t.action == Tap::Stop && t.conditions.empty(); });
+  if (inlined_ && !stops) engine::inline_breaks(true);
+}
+
+bool TapSet::stops_at(Address pc, const Surroundings& around) const {
+  auto place = places_.find(pc);
+  if (place == places_.end()) return false;
+  for (const HotTap* t = place->second; t; t = t->next)
+    if (t->action == Tap::Stop && any_holds(taps_.list[t->number], around)) return true;
+  return false;
+}
+
+bool TapSet::met_by_itself(Address pc) const {
+  const engine::Break* b = engine::find_break(pc);
+  return b && b->prefix;
+}
+
+bool TapSet::meet(const Surroundings& around, uint64_t event) {
+  const Context& ctx = around.ctx;
+  auto place = places_.find(ctx.rip);
+  if (place == places_.end()) return false;
+  bool stop = false;
+  for (HotTap* t = place->second; t; t = t->next)
+    stop |= meet_one(t->number, around, event, ctx.tick, ctx.rip);
+  if (!stop && !inlined_ && ++trapped_ >= kOften) {
+    inlined_ = true;
+    engine::inline_breaks(true);
+  }
+  return stop;
+}
+
+bool TapSet::holds(size_t index, const Surroundings& around) const {
+  return any_holds(taps_.list[index], around);
+}
+
+bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
+  HotTap& tap = hot_[index];
+  if (tick < tap.from || tick >= tap.to) return false;
+  bool failed = false;
+  const bool matches = any_holds(taps_.list[index], around, &failed);
+  if (failed) tap.failures++;
+  if (!matches) return false;
+  if (tap.action == Tap::Stop) return true;
+  tap.matches++;
+  if (tap.action == Tap::Log) log(tap, around, event, tick, pc);
+  return false;
+}
+
+bool TapSet::meet_period(const Surroundings& around, uint64_t event) {
+  bool stop = false;
+  for (size_t i = 0; i < taps_.list.size(); i++)
+    if (taps_.list[i].kind == Tap::Period && around.ctx.tick % taps_.list[i].length == 0)
+      stop |= meet_one(i, around, event, around.ctx.tick, around.ctx.rip);
+  return stop;
+}
+
+// Registers as DWARF numbers them, then the stack from rsp on.
+static void add_stack(std::vector<uint8_t>& bytes, guest::Process& process, const Context& ctx) {
+  static constexpr int kOrder[16] = {RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP,
+                                     R8,  R9,  R10, R11, R12, R13, R14, R15};
+  auto put = [&](const void* from, size_t n) {
+    auto* p = static_cast<const uint8_t*>(from);
+    bytes.insert(bytes.end(), p, p + n);
+  };
+  auto put32 = [&](uint32_t v) { put(&v, sizeof v); };
+  put32(17 * sizeof(uint64_t));
+  for (int r : kOrder) put(&ctx.gpr[r], sizeof(uint64_t));
+  put(&ctx.rip, sizeof ctx.rip);
+  const Address from = ctx.gpr[RSP];
+  const guest::Region* region = process.map.find(from);
+  const uint64_t size = region ? std::min(region->end - from, kMostStack) : 0;
+  put32(static_cast<uint32_t>(size));
+  const size_t at = bytes.size();
+  bytes.resize(at + size);
+  if (size && !bs_guarded_copy(bytes.data() + at, reinterpret_cast<const void*>(from), size))
+    std::fill(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(), uint8_t{0});
+}
+
+void TapSet::log(const HotTap& hot, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
+  const Tap& tap = taps_.list[hot.number];
+  std::vector<uint8_t> bytes(sizeof(TapRecord));
+  for (const CapturedExpression& expression : tap.values) {
+    const Captured value = capture(expression, around);
+    const uint32_t length = static_cast<uint32_t>(value.bytes.size()) | (value.readable ? 0 : kUnreadable);
+    const auto* p = reinterpret_cast<const uint8_t*>(&length);
+    bytes.insert(bytes.end(), p, p + sizeof length);
+    bytes.insert(bytes.end(), value.bytes.begin(), value.bytes.end());
+  }
+  if (tap.stack) add_stack(bytes, process_, around.ctx);
+  const TapRecord record{static_cast<uint32_t>(bytes.size()),
+                         hot.number,
+                         tick,
+                         event,
+                         pc,
+                         bs_taps.thread,
+                         static_cast<uint32_t>(tap.values.size() + (tap.stack ? 2 : 0))};
+  std::memcpy(bytes.data(), &record, sizeof record);
+  make_room(bytes.size());
+  std::memcpy(bs_taps.p, bytes.data(), bytes.size());
+  bs_taps.p += bytes.size();
+}
+
+void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe) {
+  std::vector<uint8_t> bytes(sizeof(TapRecord));
+  auto put = [&](const void* data, size_t size) {
+    const auto length = static_cast<uint32_t>(size);
+    const auto* p = reinterpret_cast<const uint8_t*>(&length);
+    bytes.insert(bytes.end(), p, p + sizeof length);
+    p = static_cast<const uint8_t*>(data);
+    bytes.insert(bytes.end(), p, p + size);
+  };
+  put(ranges.data(), ranges.size() * sizeof ranges[0]);
+  put(maybe.data(), maybe.size() * sizeof maybe[0]);
+  TapRecord record{};
+  record.size = static_cast<uint32_t>(bytes.size());
+  record.tap = static_cast<uint32_t>(*cover_);
+  record.values = 2;
+  std::memcpy(bytes.data(), &record, sizeof record);
+  make_room(bytes.size());
+  std::memcpy(bs_taps.p, bytes.data(), bytes.size());
+  bs_taps.p += bytes.size();
+}
+
+void TapSet::make_room(uint64_t bytes) {
+  if (static_cast<uint64_t>(bs_taps.end - bs_taps.p) >= bytes) return;
+  flush_log();
+  uint64_t size = kRoom;
+  for (const HotTap& t : hot_) size = std::max<uint64_t>(size, 4ull * t.longest);
+  size = std::max(size, bytes);
+  if (room_.size() < size) room_.resize(size);
+  bs_taps.p = room_.data();
+  bs_taps.end = room_.data() + room_.size();
+}
+
+void TapSet::log_to(Fd file) {
+  file_ = std::move(file);
+  bs_taps.p = room_.data();
+  written_ = 0;
+}
+
+uint64_t TapSet::flush_log() {
+  const uint8_t* from = room_.data();
+  while (from < bs_taps.p) {
+    const ssize_t n = ::write(file_.get(), from, static_cast<size_t>(bs_taps.p - from));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw Error("cannot keep what was logged: " + errno_text(n ? errno : ENOSPC));
+    from += n;
+    written_ += static_cast<uint64_t>(n);
+  }
+  bs_taps.p = room_.data();
+  return written_;
+}
+
+std::vector<TapCount> TapSet::counts() const {
+  std::vector<TapCount> counts;
+  for (const HotTap& t : hot_) counts.push_back({t.matches, t.failures});
+  for (Address pc : counters_) {
+    const engine::Break* b = engine::find_break(pc);
+    auto place = places_.find(pc);
+    if (b && place != places_.end()) counts[place->second->number].matches += b->count;
+  }
+  return counts;
+}
+
+}  // namespace backstep::replayer

@@ -1,0 +1,95 @@
+// The taps that a replayer has installed: compiled for both worlds, with what they have counted and logged.
+#pragma once
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "guest/process.h"
+#include "replay/agent_expression.h"
+#include "replay/taps.h"
+#include "replay/taps_hot.h"
+
+namespace backstep::replayer {
+
+class TapSet {
+ public:
+  explicit TapSet(guest::Process& process) : process_(process) {}
+  ~TapSet() { clear(); }
+  TapSet(const TapSet&) = delete;
+  TapSet& operator=(const TapSet&) = delete;
+
+  // Takes the place of all that there were; counts begin at 0. Throws Error if there are too many.
+  void set(Taps taps);
+  const Taps& taps() const { return taps_; }
+  bool empty() const { return taps_.empty(); }
+
+  // What is logged goes to the end of this file.
+  void log_to(Fd file);
+  // Writes down what is still in memory; the size of the file then.
+  uint64_t flush_log();
+  std::vector<TapCount> counts() const;
+
+  // The guest stands in front of the instruction at rip, and none of this has been done in translated code:
+  // does all that is to be done there. True: somebody wants to stop.
+  bool meet(const Surroundings& around, uint64_t event);
+  // Would somebody want to stop?
+  bool stops_at(Address pc, const Surroundings& around) const;
+  // Is something asked or counted there, in translated code, whenever it is passed?
+  bool met_by_itself(Address pc) const;
+
+  // A tap that is not met by code: does its action if its condition holds. True: it wants to stop.
+  bool meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc);
+  bool holds(size_t index, const Surroundings& around) const;
+
+  // Moments that taps wait for, in the order of time.
+  struct Due {
+    Position at;
+    uint64_t event = 0;
+    size_t tap = 0;
+    bool after = false;
+  };
+  const Due* due() const { return next_due_ < due_.size() ? &due_[next_due_] : nullptr; }
+  void pass_due() { next_due_++; }
+
+  // The tap that wants to know which code is executed; none: nobody.
+  std::optional<size_t> cover() const { return cover_; }
+  // Logs that: ranges of code that was, and instructions of which it is not known.
+  void log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe);
+
+  // Ticks between samples; 0: there is no such tap.
+  uint64_t period() const { return period_; }
+  // A multiple of it has come.
+  bool meet_period(const Surroundings& around, uint64_t event);
+
+ private:
+  void clear();
+  void compile(size_t index);
+  bool install_code();
+  void act(HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
+  void log(const HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
+  void make_room(uint64_t bytes);
+
+  guest::Process& process_;
+  Taps taps_;
+  std::deque<HotTap> hot_;  // one for each of the list; they stay where they are
+  std::deque<std::vector<HotCode>> conditions_;
+  std::deque<std::vector<HotValue>> values_;
+  std::unordered_map<Address, HotTap*> places_;  // the first one there
+  std::vector<Address> counters_;                // places where passes are only counted
+  uint64_t trapped_ = 0;                         // how often the guest had to be stopped for nothing
+  bool inlined_ = false;
+  uint64_t period_ = 0;
+  std::vector<Due> due_;
+  size_t next_due_ = 0;
+  std::optional<size_t> cover_;
+  std::vector<uint8_t> room_;
+  Fd file_;
+  uint64_t written_ = 0;
+};
+
+// Conditions as a debugger has them (unknown holds) or as events do (it does not).
+bool any_holds(const Tap& tap, const Surroundings& around, bool* failed = nullptr);
+
+}  // namespace backstep::replayer

@@ -1,0 +1,90 @@
+// What a replaying process looks out for, and what it does then.
+//
+// A *tap* is the worker's half of an event: a place in the code, a range of memory or a period of time; a
+// condition; and an action. Actions other than Stop need nobody to answer: the replay goes on, in translated
+// code where it can, and what was counted and logged is collected in bulk.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "engine/context.h"
+#include "replay/bytecode.h"
+#include "replay/until.h"
+
+namespace backstep::replayer {
+
+struct Tap {
+  enum Kind : uint8_t {
+    Pc,      // in front of the instruction at `start`
+    Write,   // `length` bytes at `start` have changed
+    Read,    // … are read
+    Access,  // … are read or written to
+    Store,   // … are written to, whatever is written
+    Period,  // a multiple of `length` ticks
+    Moment,  // `moments`
+    Cover,   // which code is executed; logged once, at the end of the window
+  };
+  enum Action : uint8_t { Stop, Count, Log };
+
+  Kind kind = Pc;
+  Action action = Stop;
+  Address start = 0;
+  uint64_t length = 0;
+  // Bytecode. Matches if one of them holds, or if there are none.
+  std::vector<std::vector<uint8_t>> conditions = {};
+  // A condition that cannot be evaluated does not hold, and is told of. Else it does: a debugger that stops
+  // once too often is better than one that misses something.
+  bool strict = false;
+  std::vector<CapturedExpression> values = {};  // Log: what is written down …
+  bool stack = false;                           // … and registers and stack, for a backtrace
+
+  // Moments that are known beforehand, from the log or because somebody named them.
+  struct MomentAt {
+    Position at;
+    uint64_t event = 0;  // `after`: the match is behind this event, which happens there
+  };
+  std::vector<MomentAt> moments = {};
+  bool after = false;
+  Tick from = 0, to = ~0ull;  // ticks in which it counts
+  bool off = false;           // it is not installed, only keeps its place in the list
+
+  bool is_data() const { return kind >= Write && kind <= Store; }
+};
+
+struct Taps {
+  std::vector<Tap> list;
+  int thread = 0;  // only what this one does counts; 0: any
+
+  void stop_at(Address pc, std::vector<std::vector<uint8_t>> conditions = {}) {
+    Tap tap;
+    tap.start = pc;
+    tap.conditions = std::move(conditions);
+    list.push_back(std::move(tap));
+  }
+  bool empty() const { return list.empty(); }
+  bool any_pc() const {
+    for (const Tap& t : list)
+      if (t.kind == Tap::Pc && !t.off) return true;
+    return false;
+  }
+};
+
+// What a tap has met, since it was installed.
+struct TapCount {
+  uint64_t matches = 0;
+  uint64_t failures = 0;  // conditions that could not be evaluated
+};
+
+// One match in a log: this, then each value as a u32 and its bytes. They are in the order of time.
+struct TapRecord {
+  uint32_t size;  // with all values
+  uint32_t tap;   // its place in the list
+  Tick tick;      // the position: see until.h
+  uint64_t event;
+  Address pc;
+  int32_t thread;   // virtual name
+  uint32_t values;  // how many follow
+};
+inline constexpr uint32_t kUnreadable = 1u << 31;  // in the length of a value: it could not be read
+
+}  // namespace backstep::replayer

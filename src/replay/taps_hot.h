@@ -1,0 +1,50 @@
+// Taps in code as the hot world knows them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/context.h"
+#include "replay/agent_expression_hot.h"
+#include "replay/taps.h"
+
+namespace backstep::replayer {
+
+// One of a tap's expressions; the last one's code is null.
+struct HotCode {
+  const uint8_t* code;
+  size_t size;
+};
+
+struct HotValue {
+  const uint8_t* code;
+  uint32_t size;
+  Capture capture;
+  uint32_t most;  // bytes
+};
+
+struct HotTap {
+  const HotCode* conditions;  // null: none
+  const HotValue* values;
+  uint32_t value_count;
+  uint32_t number;  // in the list of taps
+  HotTap* next;     // at the same place
+  uint64_t matches, failures;
+  uint32_t longest;  // record
+  Tick from, to;     // ticks in which it counts
+  Tap::Action action;
+  bool strict, stack;
+};
+
+// Where matches are written down, and what of their surroundings the guest's registers do not tell.
+struct HotTaps {
+  uint8_t* p;    // next free byte of the log
+  uint8_t* end;  // of the room there is
+  uint64_t event_base;
+  int32_t thread;  // virtual name of the one that has the turn
+};
+extern HotTaps bs_taps;
+
+// engine::Hooks::reached_hot; `what` is the first HotTap there.
+bool reached_hot(Context& ctx, const void* what);
+
+}  // namespace backstep::replayer

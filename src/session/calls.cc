@@ -1,0 +1,165 @@
+// Two events, `call F` and `return F`, whose matches belong together: at both the stack pointer is at the
+// return address, and of all calls that have not returned only the newest can have it there. So no stack has
+// to be followed, and it does not matter on which one the function runs: a signal handler's, a coroutine's. A
+// call that is left by longjmp or an exception never returns; the next one at the same place says so.
+#include "session/calls.h"
+
+#include <cstring>
+#include <deque>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "session/hits.h"
+#include "session/resolve.h"
+
+namespace backstep::session {
+namespace {
+
+using timeline::Tap;
+
+constexpr size_t kArgsShownBlindly = 3;  // of a function without debug information
+
+class Calls {
+ public:
+  Calls(Session& session, const std::string& function) : session_(session) {
+    enter_ = resolve(session, "call " + function, false);
+    for (ResolvedTap& r : enter_.taps) add_entry(r);
+    leave_ = resolve(session, "return " + function, false);
+    for (ResolvedTap& r : leave_.taps) add_exit(r);
+  }
+
+  void run(const Stretch& stretch, const std::function<bool(const Call&)>& call, const Watcher& watcher) {
+    timeline::Sweep sweep;
+    for (const Point& p : points_) sweep.taps.list.push_back(p.tap);
+    sweep.from = stretch.from, sweep.to = stretch.to;
+    sweep.progress = watcher.progress;
+    sweep.record = [&](const replayer::TapRecord& record, const uint8_t* values) {
+      take(record, values);
+      return tell(call, false);
+    };
+    if (session_.timeline().sweep(sweep).complete) tell(call, true);
+  }
+
+ private:
+  struct Point {
+    Tap tap;
+    bool entry = false, jump = false;
+    std::string function;
+    std::vector<std::string> names;  // of the arguments
+    bool args_known = false;
+    std::vector<symbols::Compiled> values;
+  };
+  struct Open {
+    Call call;
+    bool over = false;
+  };
+
+  void add_value(Point& p, const ResolvedTap& r, const std::string& text) {
+    p.values.push_back(session_.compiler().compile(text, r.pc, r.offers));
+    p.tap.values.push_back(p.values.back().code);
+  }
+
+  void add_entry(const ResolvedTap& r) {
+    Point p;
+    p.tap = r.tap;
+    p.tap.action = Tap::Log;
+    p.entry = true;
+    const auto function = session_.program().function_at(r.tap.start);
+    p.function = function ? function->name : "";
+    add_value(p, r, "$rsp");
+    add_value(p, r, "*(unsigned long *)$rsp");
+    if (function)
+      for (const auto& local : session_.compiler().locals(function->body))
+        if (local.parameter) p.names.push_back(local.name);
+    p.args_known = !p.names.empty() || (function && !function->file.empty());
+    if (!p.args_known) p.names.assign(kArgsShownBlindly, "");
+    for (size_t i = 0; i < p.names.size(); i++) {
+      try {
+        add_value(p, r, fmt::format("$arg{}", i));
+      } catch (const symbols::ExpressionError&) {  // one that is passed in memory
+        p.names.resize(i);
+        p.args_known = false;
+      }
+    }
+    points_.push_back(std::move(p));
+  }
+
+  void add_exit(const ResolvedTap& r) {
+    Point p;
+    p.tap = r.tap;
+    p.tap.action = Tap::Log;
+    p.jump = !r.offers.retval;
+    add_value(p, r, "$rsp");
+    if (r.offers.retval) add_value(p, r, "$retval");
+    points_.push_back(std::move(p));
+  }
+
+  void take(const replayer::TapRecord& record, const uint8_t* bytes) {
+    const Point& p = points_[record.tap];
+    CapturedValues values(bytes);
+    const uint64_t stack = values.word();
+    if (p.entry) {
+      enter(p, record, stack, values);
+      return;
+    }
+    auto found = open_.find(stack);
+    if (found == open_.end()) return;  // it was called before the stretch
+    Open& open = calls_[found->second - first_];
+    open.call.left = ControlPoint{record.tick, record.pc};
+    open.call.end = p.jump ? Call::End::Jumped : Call::End::Returned;
+    if (!p.jump) values.read(p.values[1], &open.call.result, &open.call.result_json);
+    open.over = true;
+    open_.erase(found);
+  }
+
+  void enter(const Point& p, const replayer::TapRecord& record, uint64_t stack, CapturedValues& values) {
+    Open& open = calls_.emplace_back();
+    Call& call = open.call;
+    call.function = p.function;
+    call.at = {record.tick, record.pc};
+    call.thread = record.thread;
+    call.args_known = p.args_known;
+    const Address back = values.word();
+    const auto frames = session_.program().frames_at(back - 1);
+    call.caller.pc = back;
+    if (!frames.empty())
+      call.caller.function = frames[0].function, call.caller.file = frames[0].file,
+      call.caller.line = frames[0].line;
+    for (size_t i = 0; i < p.names.size(); i++) {
+      std::string text;
+      values.read(p.values[2 + i], &text, &call.args_json.emplace_back());
+      call.args.push_back({p.names[i], text});
+    }
+    auto [place, fresh] = open_.try_emplace(stack, first_ + calls_.size() - 1);
+    if (fresh) return;
+    calls_[place->second - first_].over = true;  // whoever was there is gone
+    place->second = first_ + calls_.size() - 1;
+  }
+
+  // False: enough.
+  bool tell(const std::function<bool(const Call&)>& call, bool all) {
+    while (!calls_.empty() && (all || calls_.front().over)) {
+      if (!call(calls_.front().call)) return false;
+      calls_.pop_front();
+      first_++;
+    }
+    return true;
+  }
+
+  Session& session_;
+  Resolved enter_, leave_;
+  std::vector<Point> points_;
+  std::deque<Open> calls_;                       // not told yet, in the order in which they began …
+  uint64_t first_ = 0;                           // … the first of them is this one
+  std::unordered_map<uint64_t, uint64_t> open_;  // by stack pointer: which call
+};
+
+}  // namespace
+
+void calls(Session& session, const std::string& function, const Stretch& stretch,
+           const std::function<bool(const Call&)>& call, const Watcher& watcher) {
+  Calls(session, function).run(stretch, call, watcher);
+}
+
+}  // namespace backstep::session

@@ -1,0 +1,168 @@
+#include "session/present.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "replay/agent_expression_hot.h"
+#include "symbols/unwind.h"
+
+namespace backstep::session {
+namespace {
+
+// DWARF's number of each general register, by the hardware's.
+constexpr size_t kDwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// Does the code use a register that is not known in this frame?
+bool uses_unknown(const std::vector<uint8_t>& code, uint32_t known) {
+  // gdb's numbers to DWARF's; flags have none.
+  constexpr unsigned kNumbers[18] = {0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31};
+  for (size_t at = 0; at < code.size();) {
+    const uint8_t op = code[at];
+    const int operands = replayer::operands_of(op);
+    if (operands < 0) return true;
+    if (op == replayer::kVector && known != ~0u) return true;
+    if (op == replayer::kReg && at + 2 < code.size()) {
+      const unsigned number = code[at + 1] << 8 | code[at + 2];
+      if (number >= 18 || !(known >> kNumbers[number] & 1)) return true;
+    }
+    at += 1 + static_cast<size_t>(operands);
+  }
+  return false;
+}
+
+}  // namespace
+
+int Present::tid_or_turn(int tid) {
+  return tid ? tid : session_.timeline().present().state().tid;
+}
+
+std::vector<ThreadFacts> Present::threads() {
+  timeline::Worker& worker = session_.timeline().present();
+  const auto state = worker.state();
+  std::vector<ThreadFacts> list;
+  for (const auto& t : state.threads)
+    list.push_back({t.tid, t.name, t.tid == state.tid, t.in_call, worker.registers(t.tid).rip});
+  return list;
+}
+
+timeline::Registers Present::registers(int tid) {
+  return session_.timeline().present().registers(tid_or_turn(tid));
+}
+
+std::vector<uint8_t> Present::memory(Address address, uint64_t size) {
+  std::vector<uint8_t> bytes;
+  while (bytes.size() < size) {
+    const auto part = session_.timeline().present().read(address + bytes.size(), size - bytes.size());
+    if (part.empty()) break;
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return bytes;
+}
+
+symbols::Stack Present::unwind(int tid, std::vector<symbols::FrameRegisters>* registers) {
+  timeline::Worker& worker = session_.timeline().present();
+  const timeline::Registers r = worker.registers(tid_or_turn(tid));
+  symbols::UnwindRegisters start;
+  for (size_t i = 0; i < 16; i++) start.gpr[kDwarf[i]] = r.gpr[i];
+  start.gpr[symbols::UnwindRegisters::kRip] = r.rip;
+  // Page by page, as stacks are read from one end to the other.
+  std::pair<Address, std::vector<uint8_t>> page;
+  auto read = [&](uint64_t address, void* to, size_t size) {
+    for (size_t done = 0; done < size;) {
+      const Address at = address + done, start_of = at & ~(layout::kPage - 1);
+      if (page.first != start_of || page.second.empty())
+        page = {start_of, worker.read(start_of, layout::kPage)};
+      const uint64_t offset = at - start_of;
+      if (offset >= page.second.size()) return false;
+      const size_t n = std::min<size_t>(size - done, page.second.size() - offset);
+      std::memcpy(static_cast<char*>(to) + done, page.second.data() + offset, n);
+      done += n;
+    }
+    return true;
+  };
+  return symbols::unwind(session_.program(), start, read, 512, registers);
+}
+
+std::vector<StackFrame> Present::stack(int tid, bool* complete) {
+  const symbols::Stack found = unwind(tid, nullptr);
+  *complete = found.complete;
+  return session_.named(found);
+}
+
+Present::FrameState Present::frame_state(int tid, size_t frame) {
+  FrameState state;
+  state.registers = registers(tid);
+  state.pc = state.registers.rip;
+  if (frame == 0) return state;
+  std::vector<symbols::FrameRegisters> all;
+  const symbols::Stack found = unwind(tid, &all);
+  if (frame >= found.frames.size() || frame >= all.size())
+    throw Error(fmt::format("there is no frame {}: the stack has {}", frame, found.frames.size()),
+                kExitUsage);
+  for (size_t i = 0; i < 16; i++) state.registers.gpr[i] = all[frame].values.gpr[kDwarf[i]];
+  state.known = all[frame].known & 0x1ffff;
+  state.registers.rip = found.frames[frame].pc;
+  state.pc = found.frames[frame].call_site ? found.frames[frame].pc - 1 : found.frames[frame].pc;
+  return state;
+}
+
+ValueFacts Present::evaluate(const std::string& expression, const FrameState& state) {
+  ValueFacts facts;
+  facts.expression = expression;
+  const symbols::Compiled compiled = session_.compiler().compile(expression, state.pc);
+  if (compiled.type) facts.type = compiled.type->text_name();
+  if (compiled.optimized_out) {
+    facts.text = "<optimized out>";
+    facts.why = compiled.why;
+    return facts;
+  }
+  if (uses_unknown(compiled.code.code, state.known)) {
+    facts.text = "<not saved>";
+    facts.why = "it was in a register that the functions called from here have used since";
+    return facts;
+  }
+  timeline::Worker& worker = session_.timeline().present();
+  auto context = std::make_unique<Context>();
+  std::memcpy(context->gpr, state.registers.gpr, sizeof context->gpr);
+  std::memcpy(context->xsave, state.registers.xsave, sizeof context->xsave);
+  context->rip = state.registers.rip, context->rflags = state.registers.rflags;
+  auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* w) {
+    const auto bytes = static_cast<timeline::Worker*>(const_cast<void*>(w))->read(address, size);
+    *to = 0;
+    if (bytes.size() != size) return false;
+    std::memcpy(to, bytes.data(), size);
+    return true;
+  };
+  replayer::Surroundings around{.ctx = *context, .read = read, .argument = &worker, .vectors = true};
+  around.floats = replayer::float_operation;
+  const auto now = worker.state();
+  around.set(replayer::kStateTick, now.at.tick);
+  around.set(replayer::kStateFsBase, state.registers.fs_base);
+  around.set(replayer::kStateGsBase, state.registers.gs_base);
+  for (const auto& t : now.threads)
+    if (t.tid == now.tid) around.set(replayer::kStateThread, static_cast<uint64_t>(t.name));
+  const replayer::Captured value = replayer::capture(compiled.code, around);
+  facts.text = symbols::format(compiled, value.bytes, value.readable);
+  facts.json = symbols::to_json(compiled, value.bytes, value.readable);
+  if (!value.readable) facts.why = "it cannot be read here";
+  return facts;
+}
+
+ValueFacts Present::value(const std::string& expression, int tid, size_t frame) {
+  return evaluate(expression, frame_state(tid, frame));
+}
+
+std::vector<ValueFacts> Present::locals(int tid, size_t frame) {
+  const FrameState state = frame_state(tid, frame);
+  std::vector<ValueFacts> list;
+  for (const auto& local : session_.compiler().locals(state.pc)) {
+    const bool shadowed = std::any_of(list.begin(), list.end(),
+                                      [&](const ValueFacts& v) { return v.expression == local.name; });
+    if (!shadowed) list.push_back(evaluate(local.name, state));
+  }
+  return list;
+}
+
+}  // namespace backstep::session

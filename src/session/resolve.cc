@@ -1,0 +1,394 @@
+// One function per kind of event says which taps it is. A tap is in code (Pc), on data, at a period, or at
+// moments that the log knows: where system calls, signals, new threads and processes are needs no replay.
+#include "session/resolve.h"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "guest/syscall_table.h"
+#include "isa/decode.h"
+#include "session/session.h"
+
+namespace backstep::session {
+namespace {
+
+using events::Kind;
+using events::Spec;
+using timeline::Moment;
+using timeline::Tap;
+
+constexpr size_t kMostPlaces = 100'000;  // of one event
+
+class Resolver {
+ public:
+  Resolver(Session& session, const std::string& text, Resolved& result, bool uses_variables)
+      : session_(session), text_(text), result_(result), uses_variables_(uses_variables) {}
+
+  void add(const Spec& spec, size_t number) {
+    number_ = number;
+    const size_t first = result_.taps.size();
+    switch (spec.kind) {
+      case Kind::Place:
+        place(spec);
+        break;
+      case Kind::Tick:
+      case Kind::Point:
+        moment(spec);
+        break;
+      case Kind::Every:
+        period(spec);
+        break;
+      case Kind::Read:
+      case Kind::Write:
+      case Kind::Change:
+      case Kind::Access:
+        data(spec);
+        break;
+      case Kind::Call:
+        call(spec);
+        break;
+      case Kind::Return:
+        leave(spec);
+        break;
+      case Kind::Syscall:
+        syscalls(spec);
+        break;
+      case Kind::Signal:
+        signals(spec);
+        break;
+      case Kind::Thread:
+        from_log(session_.timeline().log().thread_starts());
+        break;
+      case Kind::Fork:
+        forks();
+        break;
+      case Kind::Exec:
+        if (log().ends_with_exec()) from_log({log().last()});
+        break;
+      case Kind::Output:
+        output(spec);
+        break;
+    }
+    for (size_t i = first; i < result_.taps.size(); i++) {
+      ResolvedTap& r = result_.taps[i];
+      r.spec = number;
+      r.tap.from = spec.from, r.tap.to = spec.to;
+      r.tap.strict = true;
+      if (!spec.condition.empty() && !condition(spec, r))
+        result_.taps.erase(result_.taps.begin() + static_cast<ptrdiff_t>(i--));
+    }
+    if (!spec.condition.empty() && first == result_.taps.size() && failed_) std::rethrow_exception(failed_);
+  }
+
+ private:
+  const timeline::LogIndex& log() { return session_.timeline().log(); }
+  const symbols::Program& program() { return session_.program(); }
+
+  ResolvedTap& code(Address pc) {
+    if (result_.taps.size() >= kMostPlaces)
+      throw Error(fmt::format("'{}' is more than {} places in the code", text_, kMostPlaces), kExitUsage);
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = Tap::Pc;
+    r.tap.start = r.pc = pc;
+    return r;
+  }
+
+  // False: it makes no sense at this one of several places.
+  bool condition(const Spec& spec, ResolvedTap& r) {
+    try {
+      r.tap.conditions = {session_.compiler().compile_condition(spec.condition, r.pc, r.offers)};
+      return true;
+    } catch (const symbols::ExpressionError& e) {
+      if (!failed_)
+        failed_ = std::make_exception_ptr(events::SpecError(text_, spec.condition_at + e.column, e.sentence));
+      return false;
+    }
+  }
+
+  static std::string list(const std::vector<std::string>& names) {
+    std::string text;
+    for (size_t i = 0; i < names.size(); i++)
+      text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+    return text;
+  }
+
+  std::vector<symbols::Function> functions(const std::string& name) {
+    std::vector<symbols::Function> found = program().functions(name);
+    if (!found.empty()) return found;
+    const auto near = program().nearest_functions(name);
+    throw Error(fmt::format("there is no function '{}' in the recorded program{}", name,
+                            near.empty() ? "" : "; did you mean " + list(near) + "?"),
+                kExitUsage);
+  }
+
+  void place(const Spec& spec) {
+    uint64_t address = 0;
+    if (spec.name.starts_with("0x")) {
+      const char* end = spec.name.data() + spec.name.size();
+      auto [p, error] = std::from_chars(spec.name.data() + 2, end, address, 16);
+      if (error != std::errc() || p != end)
+        throw Error(fmt::format("'{}' is not an address", spec.name), kExitUsage);
+      code(address);
+      return;
+    }
+    const size_t colon = spec.name.rfind(':');
+    const bool line = colon != std::string::npos && colon > 0 && spec.name[colon - 1] != ':' &&
+                      colon + 1 < spec.name.size() &&
+                      spec.name.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+    if (!line) {
+      for (const auto& f : functions(spec.name))
+        code(uses_variables_ || !spec.condition.empty() ? f.body : f.entry);
+      return;
+    }
+    const std::string file = spec.name.substr(0, colon);
+    const int number = std::atoi(spec.name.c_str() + colon + 1);
+    const auto found = program().lines(file, number);
+    if (found.empty()) {
+      const auto near = program().nearest_files(file);
+      throw Error(fmt::format("no code of '{}' is known{}", spec.name,
+                              near.empty() ? ": the program has no debug information (compile it with -g)"
+                                           : "; files with that name or a similar one: " + list(near)),
+                  kExitUsage);
+    }
+    std::set<std::string> files;
+    for (const auto& m : found) files.insert(m.file);
+    if (files.size() > 1)
+      throw Error(fmt::format("'{}' is ambiguous: {}; write more of the path", spec.name,
+                              list({files.begin(), files.end()})),
+                  kExitUsage);
+    for (const auto& m : found) {
+      if (m.line != number)
+        result_.notes.push_back(
+            fmt::format("line {} of {} has no code; line {} is meant", number, file, m.line));
+      for (Address a : m.addresses) code(a);
+    }
+  }
+
+  void moment(const Spec& spec) {
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = Tap::Moment;
+    r.tap.moments = {{{spec.tick, 0, spec.pc}, 0}};
+    r.pc = spec.pc;
+  }
+
+  void period(const Spec& spec) {
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = Tap::Period;
+    r.tap.length = spec.tick;
+  }
+
+  // The value of bytecode at the present.
+  std::optional<uint64_t> evaluate(const std::vector<uint8_t>& code) {
+    timeline::Worker& worker = session_.timeline().present();
+    const auto state = worker.state();
+    const auto registers = worker.registers(state.tid);
+    static Context ctx;
+    std::memcpy(ctx.gpr, registers.gpr, sizeof ctx.gpr);
+    ctx.rip = registers.rip, ctx.rflags = registers.rflags;
+    auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* w) {
+      const auto bytes = static_cast<timeline::Worker*>(const_cast<void*>(w))->read(address, size);
+      *to = 0;
+      if (bytes.size() != size) return false;
+      std::memcpy(to, bytes.data(), size);
+      return true;
+    };
+    replayer::Surroundings around{.ctx = ctx, .read = read, .argument = &worker};
+    around.floats = replayer::float_operation;
+    around.set(replayer::kStateFsBase, registers.fs_base);
+    around.set(replayer::kStateTick, state.at.tick);
+    const replayer::Value v = replayer::evaluate(code.data(), code.size(), around);
+    return v.known ? std::optional(v.value) : std::nullopt;
+  }
+
+  void data(const Spec& spec) {
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = spec.kind == Kind::Read     ? Tap::Read
+                 : spec.kind == Kind::Change ? Tap::Write
+                 : spec.kind == Kind::Access ? Tap::Access
+                                             : Tap::Store;
+    r.offers.addr = r.offers.new_value = true;
+    r.offers.old_value = spec.kind != Kind::Read;
+    std::vector<uint8_t> where;
+    if (spec.size) {
+      where = session_.compiler().compile(spec.name, 0).code.code;
+      r.tap.length = *spec.size;
+    } else {
+      auto found = session_.compiler().compile_place(spec.name, 0);
+      where = found.address;
+      r.tap.length = found.size;
+      r.offers.value_type = found.type;
+    }
+    // What is known at the beginning is quick to ask for; what a pointer leads to may be there at the end
+    // only.
+    auto address = evaluate(where);
+    if (!address || !*address) {
+      const Position now = session_.timeline().now();
+      session_.timeline().go_to_end();
+      address = evaluate(where);
+      session_.timeline().go_to(now);
+      if (address)
+        result_.notes.push_back(
+            fmt::format("'{}' is {:#x} at the end of the recording", spec.name, *address));
+    }
+    if (!address)
+      throw Error(
+          fmt::format("'{}' cannot be read: it is no memory, neither at the start nor at the end", spec.name),
+          kExitUsage);
+    r.tap.start = *address;
+  }
+
+  void call(const Spec& spec) {
+    for (const auto& f : functions(spec.name)) {
+      const bool body = (uses_variables_ || names_variables(spec.condition)) && f.body != f.entry;
+      ResolvedTap& r = code(body ? f.body : f.entry);
+      r.offers.args = true;
+      r.offers.function = f.entry;
+    }
+  }
+
+  // Something other than what the event itself offers ($arg0, $tick, …) and numbers.
+  static bool names_variables(const std::string& expression) {
+    for (size_t i = 0; i < expression.size(); i++) {
+      const auto c = static_cast<unsigned char>(expression[i]);
+      if (!std::isalpha(c) && c != '_' && c != '$') {
+        if (std::isdigit(c))
+          while (i + 1 < expression.size() && (std::isalnum(static_cast<unsigned char>(expression[i + 1]))))
+            i++;
+        continue;
+      }
+      if (c != '$') return true;
+      while (i + 1 < expression.size() &&
+             (std::isalnum(static_cast<unsigned char>(expression[i + 1])) || expression[i + 1] == '_'))
+        i++;
+    }
+    return false;
+  }
+
+  // Where a function is left: its ret instructions, and jumps to other functions instead of a call and a ret.
+  void leave(const Spec& spec) {
+    size_t found = 0;
+    for (const auto& f : functions(spec.name)) {
+      auto inside = [&](Address a) {
+        return std::any_of(f.ranges.begin(), f.ranges.end(),
+                           [&](auto& r) { return a >= r.first && a < r.second; });
+      };
+      std::vector<std::pair<Address, Address>> ranges = f.ranges;
+      for (size_t i = 0; i < ranges.size() && i < 16; i++) {
+        if (!f.module) continue;
+        const auto [start, end] = ranges[i];
+        const std::string_view text = f.module->elf().bytes(start - f.module->bias, end - start);
+        const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+        for (size_t at = 0; at < text.size();) {
+          const isa::Insn in = isa::decode(bytes + at, text.size() - at);
+          if (in.cls == isa::Class::Bad || in.length == 0) break;
+          const Address pc = start + at, target = pc + in.length + static_cast<int64_t>(in.rel);
+          at += in.length;
+          if (in.cls == isa::Class::Ret) {
+            ResolvedTap& r = code(pc);
+            r.offers.retval = true;
+            r.offers.function = f.entry;
+            found++;
+          } else if (in.cls == isa::Class::Jmp && !inside(target)) {
+            auto other = program().function_at(target);
+            if (other && other->name == f.name + ".cold") continue;
+            code(pc).offers.function = f.entry;
+            found++;
+          }
+        }
+      }
+    }
+    if (!found)
+      throw Error(
+          fmt::format("where '{}' returns is not known: its code has no ret and no jump to another function",
+                      spec.name),
+          kExitUsage);
+  }
+
+  ResolvedTap& from_log(const std::vector<Moment>& moments) {
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = Tap::Moment;
+    for (const Moment& m : moments) r.tap.moments.push_back({m.position(), m.event});
+    return r;
+  }
+
+  void syscalls(const Spec& spec) {
+    constexpr unsigned kNumbers = 512;
+    std::set<uint64_t> wanted;
+    for (unsigned nr = 0; nr < kNumbers && !spec.name.empty(); nr++) {
+      const char* name = guest::syscall_row(nr).name;
+      if (name && spec.name == name) wanted.insert(nr);
+    }
+    if (!spec.name.empty() && wanted.empty())
+      throw Error(fmt::format("there is no system call '{}'", spec.name), kExitUsage);
+    constexpr int64_t kNotMade = -513;
+    std::vector<Moment> moments;
+    log().each(log().own(), [&](const Moment& m, std::span<const uint8_t> bytes) {
+      if (m.event < log().own() || m.kind != recording::EventKind::Syscall) return true;
+      if (!wanted.empty() && !wanted.count(m.nr)) return true;
+      recording::Event e;
+      Tick tick = 0;
+      if (recording::decode_event(bytes, tick, e) && e.result != kNotMade) moments.push_back(m);
+      return true;
+    });
+    ResolvedTap& r = from_log(moments);
+    r.tap.after = spec.after;
+    r.offers.retval = spec.after;
+  }
+
+  void signals(const Spec& spec) {
+    int wanted = 0;
+    if (!spec.name.empty()) {
+      for (int signo = 1; signo < NSIG; signo++)
+        if (const char* name = sigabbrev_np(signo);
+            name && (spec.name == name || spec.name == std::string("SIG") + name))
+          wanted = signo;
+      if (!wanted) throw Error(fmt::format("there is no signal '{}'", spec.name), kExitUsage);
+    }
+    std::vector<Moment> moments;
+    for (const auto& s : log().signals())
+      if (!wanted || s.signo == wanted) moments.push_back(s.moment);
+    from_log(moments);
+  }
+
+  void forks() {
+    std::vector<Moment> moments;
+    for (const auto& f : log().forks()) moments.push_back(f.moment);
+    from_log(moments);
+  }
+
+  void output(const Spec& spec) {
+    std::vector<Moment> moments;
+    for (uint64_t from = log().own();;) {
+      const auto m = session_.timeline().find_output(spec.name, from);
+      if (!m) break;
+      moments.push_back(*m);
+      from = m->event + 1;
+    }
+    from_log(moments);
+  }
+
+  Session& session_;
+  const std::string& text_;
+  Resolved& result_;
+  bool uses_variables_;
+  size_t number_ = 0;
+  std::exception_ptr failed_;
+};
+
+}  // namespace
+
+Resolved resolve(Session& session, const std::string& text, bool uses_variables) {
+  Resolved result;
+  result.event = events::parse(text);
+  Resolver resolver(session, text, result, uses_variables);
+  const auto specs = events::specs_of(result.event);
+  for (size_t i = 0; i < specs.size(); i++) resolver.add(*specs[i], i);
+  return result;
+}
+
+}  // namespace backstep::session

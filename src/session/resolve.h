@@ -1,0 +1,32 @@
+// From what a user says an event is to what workers look out for.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "events/spec.h"
+#include "symbols/expression.h"
+#include "timeline/worker.h"
+
+namespace backstep::session {
+
+class Session;
+
+// One tap of a simple event, and what can be asked where it matches.
+struct ResolvedTap {
+  timeline::Tap tap;
+  size_t spec = 0;                 // which of the event's simple ones
+  Address pc = 0;                  // where expressions are evaluated; 0: nowhere in particular
+  symbols::EventVariables offers;  // … and what the event has
+};
+
+struct Resolved {
+  events::Event event;
+  std::vector<ResolvedTap> taps;
+  std::vector<std::string> notes;  // sentences: what was meant, where it was not quite clear
+};
+
+// `uses_variables`: what is asked at matches names variables of the program, which are where they should be
+// only behind the first instructions of a function. Throws Error.
+Resolved resolve(Session& session, const std::string& spec, bool uses_variables);
+
+}  // namespace backstep::session

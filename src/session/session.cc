@@ -1,0 +1,260 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "events/matcher.h"
+#include "session/hits.h"
+#include "session/modules.h"
+#include "session/resolve.h"
+#include "timeline/moments.h"
+#include "timeline/wall_clock.h"
+
+namespace backstep::session {
+namespace {
+
+using replayer::TapRecord;
+using timeline::Sweep;
+using timeline::Swept;
+using timeline::Tap;
+
+Position position_of(const TapRecord& record) {
+  return {record.tick, record.event, record.pc};
+}
+
+void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
+  for (const std::string& n : notes)
+    if (watcher.note) watcher.note(n);
+}
+
+}  // namespace
+
+Session::Session(const ReplayOptions& options, const recording::Library& library,
+                 const recording::Recording& recording)
+    : library_(library),
+      recording_(recording),
+      timeline_(options, library, recording),
+      program_(modules_of(timeline_.log(), library, recording)),
+      compiler_(program_) {}
+
+Position Session::moment(const std::string& text) const {
+  using timeline::MomentName;
+  const timeline::LogIndex& log = timeline_.log();
+  const MomentName name = timeline::parse_moment(text, recording_);
+  switch (name.kind) {
+    case MomentName::Start:
+      return log.birth().value_or(Position{});
+    case MomentName::End:
+      return log.last().position();
+    case MomentName::Event: {
+      const uint64_t count = log.events() - log.own();
+      if (name.event >= count) throw Error(fmt::format("the log has events 0 to {}", count - 1), kExitUsage);
+      const auto at = log.at(log.own() + name.event);
+      return at ? at->position() : Position{};
+    }
+    case MomentName::Percent:
+      return {static_cast<Tick>(static_cast<double>(log.last().tick) * name.percent / 100), 0, 0};
+    case MomentName::Time:
+      return {timeline::WallClock(log, recording_.manifest()).at_time(name.ns).tick, 0, 0};
+    case MomentName::Point:
+      break;
+  }
+  if (name.process && *name.process != log.process())
+    throw Error(fmt::format("bookmark {} is in process #{}: ask that one, with -p '#{}'", text, *name.process,
+                            *name.process),
+                kExitUsage);
+  return {name.point.tick, 0, name.point.pc};
+}
+
+std::vector<Count> Session::count(const std::vector<std::string>& specs, const Stretch& stretch,
+                                  const Watcher& watcher) {
+  struct Asked {
+    Resolved resolved;
+    size_t first = 0;  // of its taps
+    std::optional<events::Matcher> matcher;
+  };
+  std::vector<Asked> asked;
+  std::vector<Count> counts;
+  Sweep sweep;
+  std::vector<size_t> owner;  // by tap
+  for (const std::string& spec : specs) {
+    Asked& a = asked.emplace_back();
+    a.resolved = resolve(*this, spec, false);
+    tell(watcher, a.resolved.notes);
+    a.first = sweep.taps.list.size();
+    const bool simple = a.resolved.event.op == events::Event::Op::One;
+    if (!simple) a.matcher.emplace(a.resolved.event);
+    for (ResolvedTap& r : a.resolved.taps) {
+      r.tap.action = simple ? Tap::Count : Tap::Log;
+      sweep.taps.list.push_back(r.tap);
+      owner.push_back(asked.size() - 1);
+    }
+    counts.push_back({spec, 0, 0});
+  }
+  sweep.from = stretch.from, sweep.to = stretch.to;
+  sweep.progress = watcher.progress;
+  sweep.record = [&](const TapRecord& record, const uint8_t*) {
+    Asked& a = asked[owner[record.tap]];
+    const size_t spec = a.resolved.taps[record.tap - a.first].spec;
+    if (a.matcher->feed(spec, position_of(record))) counts[owner[record.tap]].matches++;
+    return true;
+  };
+  const Swept swept = timeline_.sweep(sweep);
+  for (size_t i = 0; i < owner.size(); i++) {
+    if (!asked[owner[i]].matcher) counts[owner[i]].matches += swept.counts[i].matches;
+    counts[owner[i]].failures += swept.counts[i].failures;
+  }
+  return counts;
+}
+
+namespace {
+
+// A log request with everything compiled: taps that log, and how their records become hits.
+class Logging {
+ public:
+  Logging(Session& session, const LogRequest& request, const Watcher& watcher)
+      : session_(session),
+        request_(request),
+        resolved_(resolve(session, request.spec, !request.values.empty())) {
+    tell(watcher, resolved_.notes);
+    for (ResolvedTap& r : resolved_.taps) {
+      std::vector<symbols::Compiled> compiled;
+      for (const std::string& text : request.values) {
+        try {
+          compiled.push_back(session.compiler().compile(text, r.pc, r.offers));
+        } catch (const symbols::ExpressionError&) {
+          if (!failed_) failed_ = std::current_exception();
+          symbols::Compiled& none = compiled.emplace_back();
+          none.text = text;
+          none.optimized_out = true;
+          fails_[text]++;
+        }
+        // One that has no value needs no code: a constant takes its place.
+        auto& code = compiled.back();
+        r.tap.values.push_back(code.code);
+        if (code.optimized_out)
+          r.tap.values.back() = {{replayer::kConst8, 0, replayer::kEnd}, replayer::Capture::Scalar, 8};
+      }
+      r.tap.action = Tap::Log;
+      r.tap.stack = request.stack;
+      compiled_.push_back(std::move(compiled));
+    }
+    // An expression that makes sense nowhere is a mistake.
+    for (auto& [text, n] : fails_)
+      if (n == resolved_.taps.size()) std::rethrow_exception(failed_);
+  }
+
+  Sweep sweep(const std::function<bool(const Hit&)>& hit) {
+    Sweep s;
+    for (const ResolvedTap& r : resolved_.taps) s.taps.list.push_back(r.tap);
+    s.record = [this, hit, matcher = std::make_shared<events::Matcher>(resolved_.event)](
+                   const TapRecord& record, const uint8_t* values) {
+      if (!matcher->feed(resolved_.taps[record.tap].spec, position_of(record))) return true;
+      return hit(hit_of(record, values));
+    };
+    return s;
+  }
+  bool simple() const { return resolved_.event.op == events::Event::Op::One; }
+
+ private:
+  Hit hit_of(const TapRecord& record, const uint8_t* bytes) {
+    Hit h;
+    h.at = {record.tick, record.pc};
+    h.event = record.event;
+    h.thread = record.thread;
+    CapturedValues values(bytes);
+    for (const symbols::Compiled& c : compiled_[record.tap])
+      values.read(c, &h.values.emplace_back(), &h.json.emplace_back());
+    if (request_.stack) {
+      symbols::UnwindRegisters registers;
+      const auto gpr = values.next();
+      std::memcpy(registers.gpr, gpr.data(), std::min(gpr.size(), sizeof registers.gpr));
+      h.stack = session_.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(),
+                                &h.stack_complete);
+    }
+    return h;
+  }
+
+  Session& session_;
+  const LogRequest& request_;
+  Resolved resolved_;
+  std::vector<std::vector<symbols::Compiled>> compiled_;  // by tap
+  std::map<std::string, size_t> fails_;
+  std::exception_ptr failed_;
+};
+
+}  // namespace
+
+Count Session::log(const LogRequest& request, const std::function<bool(const Hit&)>& hit,
+                   const Watcher& watcher) {
+  Logging logging(*this, request, watcher);
+  Count count{request.spec, 0, 0};
+  Sweep sweep = logging.sweep([&](const Hit& h) {
+    count.matches++;
+    return hit(h);
+  });
+  sweep.from = request.stretch.from, sweep.to = request.stretch.to;
+  sweep.progress = watcher.progress;
+  for (const auto& c : timeline_.sweep(sweep).counts) count.failures += c.failures;
+  return count;
+}
+
+std::vector<Hit> Session::log_last(const LogRequest& request, size_t most, const Watcher& watcher) {
+  Logging logging(*this, request, watcher);
+  const Position first = request.stretch.from.value_or(timeline_.log().birth().value_or(Position{}));
+  std::optional<Position> to = request.stretch.to;
+  std::deque<Hit> hits;
+  // Some windows at a time, from the last one back. What is made of several events may have begun anywhere.
+  std::vector<Position> cuts = logging.simple() ? timeline_.cuts() : std::vector<Position>();
+  const Position end = to.value_or(Position{~0ull, ~0ull, ~0ull});
+  std::erase_if(cuts, [&](const Position& p) { return p <= first || p >= end; });
+  for (size_t step = 2;; step *= 2) {
+    const bool all = cuts.size() < step;
+    std::deque<Hit> here;
+    Sweep sweep = logging.sweep([&](const Hit& h) {
+      here.push_back(h);
+      if (here.size() > most) here.pop_front();
+      return true;
+    });
+    sweep.from = all ? request.stretch.from : std::optional(cuts[cuts.size() - step]);
+    sweep.to = to;
+    sweep.progress = watcher.progress;
+    timeline_.sweep(sweep);
+    hits.insert(hits.begin(), here.begin(), here.end());
+    while (hits.size() > most) hits.pop_front();
+    if (all || hits.size() == most) break;
+    to = sweep.from;
+    cuts.resize(cuts.size() - step);
+  }
+  return {hits.begin(), hits.end()};
+}
+
+std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& registers, Address stack,
+                                        std::span<const uint8_t> bytes, bool* complete) const {
+  auto read = [&](uint64_t address, void* to, size_t size) {
+    if (address < stack || address - stack > bytes.size() || bytes.size() - (address - stack) < size)
+      return false;
+    std::memcpy(to, bytes.data() + (address - stack), size);
+    return true;
+  };
+  const symbols::Stack found = symbols::unwind(program_, registers, read);
+  *complete = found.complete;
+  return named(found);
+}
+
+std::vector<StackFrame> Session::named(const symbols::Stack& stack) const {
+  std::vector<StackFrame> frames;
+  for (const symbols::Frame& f : stack.frames) {
+    const auto inlined = program_.frames_at(f.call_site ? f.pc - 1 : f.pc);
+    if (inlined.empty()) frames.push_back({f.pc, "", "", 0, false});
+    for (size_t i = 0; i < inlined.size(); i++)
+      frames.push_back({f.pc, inlined[i].function, inlined[i].file, inlined[i].line, i + 1 < inlined.size()});
+  }
+  return frames;
+}
+
+}  // namespace backstep::session

@@ -1,0 +1,197 @@
+// Counting and logging what happens in a stretch of the run.
+//
+// The stretch is cut at the checkpoints; windows are replayed on all processors, oldest first, and what they
+// found is handed on in the order of time: of the oldest one at once, of the others when it is their turn.
+// Where there are no checkpoints yet a window may be long; they are made on the way, so that the next sweep
+// is done by all processors.
+#include "timeline/sweep.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "timeline/timeline.h"
+#include "timeline/windows.h"
+
+namespace backstep::timeline {
+namespace {
+
+constexpr uint64_t kMostWaiting = 256 << 20;  // bytes that windows log before it is their turn
+
+// Hands on what a window has logged and nobody has seen.
+class Teller {
+ public:
+  explicit Teller(const Sweep& sweep) : sweep_(sweep), last_period_(sweep.taps.list.size(), ~0ull) {}
+
+  // False: enough.
+  bool tell(Window& window) {
+    if (window.told == window.logged) return true;
+    // The first bytes may be the end of what begins on an earlier page.
+    const uint64_t page = window.told & ~(layout::kPage - 1);
+    const size_t size = window.logged - page;
+    void* map = mmap(nullptr, size, PROT_READ, MAP_SHARED, window.log.get(), static_cast<off_t>(page));
+    if (map == MAP_FAILED) throw Error("cannot read what was logged: " + errno_text(errno));
+    auto* at = static_cast<const uint8_t*>(map) + (window.told - page);
+    const uint8_t* end = static_cast<const uint8_t*>(map) + size;
+    bool more = true;
+    while (more && at < end) {
+      replayer::TapRecord record;
+      std::memcpy(&record, at, sizeof record);
+      if (!again(record) && sweep_.record) more = sweep_.record(record, at + sizeof record);
+      at += record.size;
+    }
+    munmap(map, size);
+    window.told = window.logged;
+    return more;
+  }
+
+ private:
+  // Whoever begins at a multiple of the period cannot tell whether the window before had come so far.
+  bool again(const replayer::TapRecord& record) {
+    if (sweep_.taps.list[record.tap].kind != Tap::Period) return false;
+    return std::exchange(last_period_[record.tap], record.tick) == record.tick;
+  }
+
+  const Sweep& sweep_;
+  std::vector<Tick> last_period_;
+};
+
+// Those that can match in the window, with all of their moments there; others are off.
+Taps within(const Taps& taps, const Position& low, const Position& high, bool last) {
+  Taps some;
+  some.thread = taps.thread;
+  for (const Tap& t : taps.list) {
+    Tap& copy = some.list.emplace_back();
+    // Ticks of moments without a pc stand for the first position there.
+    auto before = [&](const Tap::MomentAt& m) { return m.at < low; };
+    auto begin = std::partition_point(t.moments.begin(), t.moments.end(), before);
+    while (begin != t.moments.begin() && std::prev(begin)->at.tick == low.tick) --begin;
+    auto end = last ? t.moments.end()
+                    : std::partition_point(begin, t.moments.end(),
+                                           [&](const Tap::MomentAt& m) { return m.at < high; });
+    copy.kind = t.kind;
+    copy.off = t.from > high.tick || t.to <= low.tick || (t.kind == Tap::Moment && begin == end);
+    if (copy.off) continue;
+    const std::vector<Tap::MomentAt> part(begin, end);
+    copy = t;
+    copy.moments = part;
+  }
+  return some;
+}
+
+}  // namespace
+
+std::vector<Position> Timeline::cuts() const {
+  std::vector<Position> all;
+  for (const Checkpoint& c : checkpoints_) all.push_back(c.at);
+  return all;
+}
+
+Swept Timeline::sweep(const Sweep& sweep) {
+  Swept result;
+  result.counts.resize(sweep.taps.list.size());
+  const Position first = checkpoints_.front().at;
+  const Position from = sweep.from.value_or(log_.birth().value_or(first));
+  const Position to = sweep.to.value_or(log_.last().position());
+  const double length = std::max(1.0, static_cast<double>(to.tick - std::min(to.tick, from.tick)));
+  attention.stop_asked = false;
+  WindowPool pool;
+  Teller teller(sweep);
+  auto& windows = pool.windows();  // oldest first
+  Position low = from;             // what is behind this has not been begun
+  bool more = from < to;
+  double done = 0;
+
+  auto begin_next = [&] {
+    auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                             [&](const Checkpoint& c) { return c.at > low; });
+    const Position high = next == checkpoints_.end() || next->at >= to ? to : next->at;
+    more = high < to;
+    const Taps taps = within(sweep.taps, low, high, high == to);
+    const bool none = std::all_of(taps.list.begin(), taps.list.end(), [](const Tap& t) { return t.off; });
+    if (none || stored_.quiet(low, high, taps)) {
+      result.quiet++;
+      done += static_cast<double>(high.tick - low.tick) / length;
+      low = high;
+      return true;
+    }
+    Window window;
+    Position at;
+    window.worker = worker_at(low, at);
+    if (at < low) {
+      const Halt halt = run_to(window.worker, at, low);
+      if (halt.why == Halt::Interrupted) return false;
+      at = halt.at;
+    }
+    window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
+    if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
+    window.worker.install(taps);
+    window.worker.log_to(window.log.get());
+    count_written(window.worker, at, high.tick);
+    window.low = window.at = at;
+    window.high = high;
+    window.until.point = high;
+    window.until.fresh = true;
+    window.until.before = high < to || sweep.to;
+    windows.push_back(std::move(window));
+    pool.go_on(windows.back(), slice_);
+    result.windows++;
+    low = high;
+    return true;
+  };
+  auto waiting = [&] {
+    uint64_t bytes = 0;
+    for (const Window& w : windows) bytes += w.logged - w.told;
+    return bytes;
+  };
+  auto give_up = [&] {
+    result.complete = false;
+    return result;
+  };
+
+  for (;;) {
+    while (more && !pool.full() && waiting() < kMostWaiting)
+      if (!begin_next()) return give_up();
+    while (!windows.empty()) {
+      Window& front = windows.front();
+      if (!teller.tell(front)) return give_up();
+      if (!front.done) break;
+      for (size_t i = 0; i < front.counts.size(); i++) {
+        result.counts[i].matches += front.counts[i].matches;
+        result.counts[i].failures += front.counts[i].failures;
+      }
+      windows.pop_front();
+    }
+    if (windows.empty()) {
+      if (more) continue;
+      gather_stored(false);
+      return result;
+    }
+    // One that waited with a full log may go on when it is its turn.
+    if (Window& front = windows.front(); !front.running) pool.go_on(front, slice_);
+
+    Window* window = pool.wait(attention);
+    if (!window) return give_up();
+    learn(window->start, window->began, window->at.tick);
+    auto collected = window->worker.collect(sweep.taps.list.size(), window->end.why != Halt::AtTick);
+    window->logged = collected.logged;
+    done += static_cast<double>(window->at.tick - window->began) / length;
+    if (sweep.progress) sweep.progress(std::min(done, 1.0));
+    if (window->end.why == Halt::AtTick) {
+      store(window->worker, window->at, false);
+      if (window == &windows.front() || waiting() < kMostWaiting) pool.go_on(*window, slice_);
+      continue;
+    }
+    if (window->end.why == Halt::Interrupted) return give_up();
+    if (window->end.why == Halt::Break || window->end.why == Halt::Watch)
+      throw Error("internal error: a tap has stopped a sweep");
+    window->counts = std::move(collected.counts);
+    pool.finish(*window);
+  }
+}
+
+}  // namespace backstep::timeline

@@ -1,0 +1,25 @@
+// Taps over a stretch of the run, on all processors.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "timeline/worker.h"
+
+namespace backstep::timeline {
+
+struct Sweep {
+  std::optional<Position> from, to;  // [from, to); none: the beginning of the process, its end
+  Taps taps;
+  // Called with each match that is logged, in the order of time. False: enough.
+  std::function<bool(const replayer::TapRecord& record, const uint8_t* values)> record;
+  std::function<void(double done)> progress;  // 0 to 1
+};
+
+struct Swept {
+  std::vector<replayer::TapCount> counts;  // of each tap
+  bool complete = true;                    // false: somebody wanted to stop
+  size_t windows = 0, quiet = 0;           // replayed; known to hold no match
+};
+
+}  // namespace backstep::timeline

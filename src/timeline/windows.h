@@ -1,0 +1,51 @@
+// Windows that are being replayed, one on each processor.
+//
+// A window can be replayed on its own, from its checkpoint forward, and what is found in it depends on
+// nothing else. So whoever wants to know something about a long stretch of the run (search_back.cc, sweep.cc)
+// cuts it at the checkpoints, has as many windows replayed at once as there are processors, and takes the
+// results in the order in which it wants them.
+#pragma once
+#include <chrono>
+#include <list>
+#include <optional>
+
+#include "base/fd.h"
+#include "timeline/worker.h"
+
+namespace backstep::timeline {
+
+struct Window {
+  Worker worker;
+  Position low, high, at;  // at: replayed up to there
+  Until until;
+  bool search = false;            // for the last match; else taps count and log
+  Found found;                    // of a search: of all slices so far
+  Halt end;                       // of the last slice
+  Fd log;                         // what taps have logged
+  uint64_t logged = 0, told = 0;  // bytes of it: there, and handed on
+  std::vector<replayer::TapCount> counts;
+  bool running = false, done = false;
+  Tick began = 0;  // the last slice …
+  std::chrono::steady_clock::time_point start;
+};
+
+class WindowPool {
+ public:
+  WindowPool();
+  std::list<Window>& windows() { return windows_; }
+  bool full() const;
+  bool alone() const { return running_ == 1; }  // … was the one that wait() has returned
+  // Has it replay the next `slice` ticks.
+  void go_on(Window& window, Tick slice);
+  // One whose slice is over; null: somebody wants to stop, or none is running.
+  Window* wait(const Attention& attention);
+  // It is done: its process is not needed any more.
+  static void finish(Window& window);
+
+ private:
+  std::list<Window> windows_;  // in the order in which their results are wanted
+  size_t most_;
+  size_t running_ = 0;
+};
+
+}  // namespace backstep::timeline

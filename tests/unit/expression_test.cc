@@ -1,0 +1,455 @@
+// Expressions are checked on real programs, compiled here in several ways and stopped at a place: what they
+// give must be what the source says the variables are there.
+#include "symbols/expression.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include <fmt/format.h>
+
+#include "tracee.h"
+
+namespace backstep::symbols {
+namespace {
+
+using test::TempDir;
+using test::Tracee;
+
+class Here {
+ public:
+  explicit Here(Tracee& tracee) : tracee_(tracee), program_(tracee.program()), compiler_(program_) {}
+
+  std::string value(const std::string& text, const EventVariables& event = {}) {
+    try {
+      return shown(compiler_.compile(text, tracee_.pc(), event));
+    } catch (const ExpressionError& e) {
+      return fmt::format("error at {}: {}", e.column, e.sentence);
+    }
+  }
+  std::string condition(const std::string& text, const EventVariables& event = {}) {
+    try {
+      const auto code = compiler_.compile_condition(text, tracee_.pc(), event);
+      const auto around = surroundings();
+      const auto v = replayer::evaluate(code.data(), code.size(), around);
+      return !v.known ? "unknown" : v.value ? "true" : "false";
+    } catch (const ExpressionError& e) {
+      return e.sentence;
+    }
+  }
+  nlohmann::json json(const std::string& text) {
+    const Compiled compiled = compiler_.compile(text, tracee_.pc());
+    const auto captured = replayer::capture(compiled.code, surroundings());
+    return to_json(compiled, captured.bytes, captured.readable);
+  }
+  const Program& program() const { return program_; }
+  Compiler& compiler() { return compiler_; }
+  replayer::Surroundings surroundings() {
+    auto around = tracee_.surroundings();
+    around.set(replayer::kStateTick, 1000);
+    around.set(replayer::kStateThread, 77);
+    around.set(replayer::kStateOld, 5);
+    around.set(replayer::kStateNew, 0xffffffff);
+    around.set(replayer::kStateAddress, 0x1234);
+    return around;
+  }
+  std::string shown(const Compiled& compiled) {
+    const auto captured = replayer::capture(compiled.code, surroundings());
+    return format(compiled, captured.bytes, captured.readable);
+  }
+
+ private:
+  Tracee& tracee_;
+  Program program_;
+  Compiler compiler_;
+};
+
+struct Case {
+  const char *expression, *value;
+};
+
+constexpr char kC[] = R"(
+#include <stdio.h>
+#include <string.h>
+enum color { RED, GREEN = 5, BLUE = -1 };
+enum flags { A = 1, B = 2, C = 4 };
+struct point { int x, y; };
+struct bits { unsigned a : 3; int b : 5; unsigned long c : 40; enum color d : 8; };
+struct node { char* name; struct node* next; struct point at; double weight; union { int i; float f; }; struct bits bits;
+              int table[2][3]; void (*call)(int); char buffer[8]; };
+int counter = 42;
+static int hidden = -7;
+unsigned char bytes[4] = {1, 2, 255, 4};
+__thread int per_thread = 99;
+const char* greeting = "hello \"you\"\n";
+struct opaque; struct opaque* secret;
+long double longer = 2.5L;
+_Bool yes = 1;
+__int128 wide = (__int128)1 << 100;
+static void callback(int x) { counter += x; }
+__attribute__((noinline)) int work(struct node* n, int count, float ratio, unsigned char small) {
+  static int calls = 3;
+  int local = count * 2;
+  unsigned u = 4000000000u;
+  long big = -5000000000;
+  int numbers[4] = {10, 20, 30, 40};
+  struct point p = {3, -4};
+  double d = 0.5;
+  char c = 'a';
+  int* pointer = &numbers[1];
+  char* nothing = 0;
+  enum color color = GREEN;
+  enum flags flags = A | C;
+  { int local = 1000; __asm__ volatile("" : : "r"(&local) : "memory"); }
+  __asm__ volatile("" : : "r"(&local), "r"(&numbers), "r"(&p), "r"(&d), "r"(&c), "r"(&pointer), "r"(n) : "memory");
+  __asm__ volatile("" : : "r"(&u), "r"(&big), "r"(&nothing), "r"(&color), "r"(&flags), "r"(&calls), "r"(&ratio), "r"(&small) : "memory");
+  __asm__ volatile("int3" : : : "memory");
+  __asm__ volatile("" : : "r"(&local), "r"(&numbers), "r"(&p), "r"(&d), "r"(&c), "r"(&pointer), "r"(n), "r"(count) : "memory");
+  return local + calls + hidden;
+}
+int main(void) {
+  struct node second = {.name = "second", .at = {7, 8}};
+  struct node first = {"first", &second, {1, 2}, 1.25, {.i = 1}, {5, -3, 1234567, GREEN}, {{1, 2, 3}, {4, 5, 6}}, callback, "abc"};
+  return work(&first, 21, 1.5f, 200) == 0;
+}
+)";
+
+constexpr Case kCases[] = {
+    {"count", "21"},
+    {"local", "42"},
+    {"local + 1", "43"},
+    {"u", "4000000000"},
+    {"u + u", "3705032704"},
+    {"big", "-5000000000"},
+    {"big / 7", "-714285714"},
+    {"-big", "5000000000"},
+    {"big < 0 && u > 0", "1"},
+    {"local < u", "1"},
+    {"-1 < u", "0"},
+    {"-1L < u", "1"},
+    {"ratio", "1.5"},
+    {"ratio * 2", "3"},
+    {"d", "0.5"},
+    {"d + ratio == 2.0", "1"},
+    {"(int)(ratio * 10)", "15"},
+    {"d > ratio", "0"},
+    {"-d", "-0.5"},
+    {"1 / 2.0", "0.5"},
+    {"small", "200"},
+    {"small + 100", "300"},
+    {"(signed char)small", "-56"},
+    {"c", "'a' (97)"},
+    {"c + 1", "98"},
+    {"c == 'a'", "1"},
+    {"numbers", "{10, 20, 30, 40}"},
+    {"numbers[2]", "30"},
+    {"*numbers", "10"},
+    {"pointer[1]", "30"},
+    {"*(pointer - 1)", "10"},
+    {"*pointer", "20"},
+    {"pointer - numbers", "1"},
+    {"&numbers[3] - pointer", "2"},
+    {"pointer == &numbers[1]", "1"},
+    {"pointer == 0", "0"},
+    {"p", "{x = 3, y = -4}"},
+    {"p.y", "-4"},
+    {"(&p)->x", "3"},
+    {"*&p.y", "-4"},
+    {"color", "GREEN"},
+    {"color == GREEN", "1"},
+    {"(enum color)0", "RED"},
+    {"(enum color)-1", "BLUE"},
+    {"color + 1", "6"},
+    {"flags", "(A | C)"},
+    {"n->name", "\"first\""},
+    {"n->next->name", "\"second\""},
+    {"n->next->at", "{x = 7, y = 8}"},
+    {"n->next->next", "0x0"},
+    {"*n->name", "'f' (102)"},
+    {"n->name[1]", "'i' (105)"},
+    {"n->weight * 4", "5"},
+    {"n->i", "1"},
+    {"n->bits.a", "5"},
+    {"n->bits.b", "-3"},
+    {"n->bits.c", "1234567"},
+    {"n->bits.d", "GREEN"},
+    {"n->bits", "{a = 5, b = -3, c = 1234567, d = GREEN}"},
+    {"n->table[1][2]", "6"},
+    {"n->table", "{{1, 2, 3}, {4, 5, 6}}"},
+    {"n->table[1]", "{4, 5, 6}"},
+    {"n->buffer", "\"abc\""},
+    {"n->call == &callback", "1"},
+    {"n->call == callback", "1"},
+    {"n->name == \"first\"", "1"},
+    {"n->name == \"fir\"", "0"},
+    {"n->name == \"firsts\"", "0"},
+    {"\"first\" == n->name", "1"},
+    {"n->name != \"second\"", "1"},
+    {"n->buffer == \"abc\"", "1"},
+    {"n->name ~ \"rst\"", "1"},
+    {"n->name ~ \"rsx\"", "0"},
+    {"greeting", "\"hello \\\"you\\\"\\n\""},
+    {"counter", "42"},
+    {"hidden", "-7"},
+    {"::counter", "42"},
+    {"\"a.c\"::hidden", "-7"},
+    {"calls", "3"},
+    {"bytes", "{1, 2, 255, 4}"},
+    {"bytes[2]", "255"},
+    {"per_thread", "99"},
+    {"longer", "2.5"},
+    {"longer * 2", "5"},
+    {"yes", "true"},
+    {"wide", "1267650600228229401496703205376"},
+    {"(long)wide", "0"},
+    {"nothing", "<cannot read 0x0>"},
+    {"(long)nothing", "0"},
+    {"nothing == 0", "1"},
+    {"!nothing", "1"},
+    {"*nothing", "<cannot read 0x0>"},
+    {"local / (local - 42)", "<no value>"},
+    {"local % 5", "2"},
+    {"local << 2 | 1", "169"},
+    {"local ^ 0xff", "213"},
+    {"~local", "-43"},
+    {"~u", "294967295"},
+    {"local >> 1", "21"},
+    {"big >> 1", "-2500000000"},
+    {"local > 40 ? 1 : 2", "1"},
+    {"local > 50 ? 1 : local > 41 ? 2 : 3", "2"},
+    {"count && nothing", "0"},
+    {"nothing && *nothing", "0"},
+    {"count || *nothing", "1"},
+    {"sizeof(struct node)", "88"},
+    {"sizeof *n", "88"},
+    {"sizeof(int)", "4"},
+    {"sizeof numbers", "16"},
+    {"sizeof numbers / sizeof numbers[0]", "4"},
+    {"(unsigned char)local", "42"},
+    {"(short)70000", "4464"},
+    {"*(unsigned short *)&u", "10240"},
+    {"*(struct point *)&p", "{x = 3, y = -4}"},
+    {"((struct node *)n)->at.y", "2"},
+    {"(long)&p == (long)&p.x", "1"},
+    {"0x10 + 010 + 0b11", "27"},
+    {"1.5e3", "1500"},
+    {"2147483647 + 1", "-2147483648"},
+    {"2147483648 + 1", "2147483649"},
+    {"0xffffffff + 1", "0"},
+    {"'\\n'", "'\\n' (10)"},
+    {"1 ? 2 : 3", "2"},
+    {"$tick", "1000"},
+    {"$thread == 77", "1"},
+    {"*(int *)((char *)numbers + 4)", "20"},
+    {"2[numbers]", "30"},
+};
+
+TEST(Expression, GivesWhatTheProgramHasWithAndWithoutOptimisation) {
+  for (const char* compiler :
+       {"gcc -O0", "gcc -O2", "gcc -O1 -gdwarf-4 -no-pie", "gcc -O0 -gdwarf-2", "clang -O0", "clang -O2",
+        "gcc -O2 -static", "gcc -O2 -fomit-frame-pointer -fPIE -pie"}) {
+    if (system(("echo 'int main(){}' | " + std::string(compiler) + " -x c - -o /dev/null 2>/dev/null")
+                   .c_str()) != 0)
+      continue;
+    SCOPED_TRACE(compiler);
+    TempDir dir;
+    Tracee tracee(dir, compiler, "a.c", kC);
+    tracee.run();
+    Here here(tracee);
+    int gone = 0;
+    for (const Case& c : kCases) {
+      const std::string value = here.value(c.expression);
+      if (value == "<optimized out>")
+        gone++;
+      else
+        EXPECT_EQ(value, c.value) << c.expression;
+    }
+    if (strstr(compiler, "-O0")) {
+      EXPECT_EQ(gone, 0);
+    }
+    EXPECT_LT(gone, 20);
+  }
+}
+
+TEST(Expression, SaysWhatIsWrongAndWhere) {
+  TempDir dir;
+  Tracee tracee(dir, "gcc -O0", "a.c", kC);
+  tracee.run();
+  Here here(tracee);
+  const Case cases[] = {
+      {"cuont + 1", "error at 0: there is no variable 'cuont' here; did you mean 'count'?"},
+      {"1 + n->nam", "error at 7: 'node' has no member 'nam'; did you mean 'name'?"},
+      {"n.name", "error at 2: 'n' is a pointer: write '->'"},
+      {"p->x", "error at 3: 'p' is not a pointer: write '.'"},
+      {"local = 3", "error at 6: '=' would assign, and expressions change nothing; '==' compares"},
+      {"local += 3", "error at 6: '+=' would assign, and expressions change nothing"},
+      {"local++", "error at 5: '++' would assign, and expressions change nothing"},
+      {"work(1)", "error at 4: functions cannot be called: this run is over"},
+      {"(local", "error at 0: the ')' that closes this is missing"},
+      {"numbers[1", "error at 7: the ']' that closes this is missing"},
+      {"local +", "error at 7: a value is expected here, but the expression ends"},
+      {"", "error at 0: an expression is expected"},
+      {"local local", "error at 6: an operator is expected before this"},
+      {"* local", "error at 0: 'local' is of the type 'int', not a pointer"},
+      {"&1", "error at 1: only what is in memory has an address"},
+      {"&n->bits.a", "error at 9: 'n->bits.a' is a bit-field and has no address"},
+      {"p + 1", "error at 0: 'p' is a struct: name one of its members"},
+      {"secret->x", "error at 8: what is in 'opaque' is not known: it is only declared"},
+      {"(struct nod *)n", "error at 8: there is no type 'nod'"},
+      {"d % 2", "error at 2: '%' needs integers"},
+      {"'ab'", "error at 0: a character has the form 'a'; texts have double quotes"},
+      {"\"abc", "error at 0: the closing \" is missing"},
+      {"089", "error at 0: a number that begins with 0 is octal, and has no 8 or 9"},
+      {"123abc", "error at 3: 'abc' cannot follow a number"},
+      {"99999999999999999999", "error at 0: this number does not fit into 64 bits"},
+      {"$rxa", "error at 0: there is no $rxa; did you mean $rax?"},
+      {"$retval", "error at 0: $retval is known only where a function returns"},
+      {"$arg0", "error at 0: $arg0 is known only where a function is entered"},
+      {"$old", "error at 0: this event has no $old"},
+      {"count == \"x\"", "error at 0: 'count' is of the type 'int', which is no text: cast it to (char *)"},
+      {"int(local)", "error at 3: write (int)x to convert x"},
+      {"struct node", "error at 0: a type can stand in a cast, '(type)x', or in 'sizeof(type)'"},
+      {"local # 2", "error at 6: '#' has no meaning here"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(here.value(c.expression), c.value) << c.expression;
+  try {
+    here.compiler().compile("1 + cuont", tracee.pc());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "there is no variable 'cuont' here; did you mean 'count'?\n  1 + cuont\n      ^");
+  }
+}
+
+TEST(Expression, ConditionsAreTrueFalseOrUnknown) {
+  TempDir dir;
+  Tracee tracee(dir, "gcc -O0", "a.c", kC);
+  tracee.run();
+  Here here(tracee);
+  EXPECT_EQ(here.condition("local > 40"), "true");
+  EXPECT_EQ(here.condition("local > 50"), "false");
+  EXPECT_EQ(here.condition("ratio"), "true");
+  EXPECT_EQ(here.condition("d - 0.5"), "false");
+  EXPECT_EQ(here.condition("n->next->next->name"), "unknown");
+  EXPECT_EQ(here.condition("1 / (local - 42)"), "unknown");
+  EXPECT_EQ(here.condition("n"), "true");
+  EXPECT_EQ(here.condition("nothing"), "false");
+  EXPECT_EQ(here.condition("*n"), "'*n' is a struct: name one of its members");
+}
+
+TEST(Expression, WritesJson) {
+  TempDir dir;
+  Tracee tracee(dir, "gcc -O0", "a.c", kC);
+  tracee.run();
+  Here here(tracee);
+  EXPECT_EQ(here.json("p").dump(), R"({"x":3,"y":-4})");
+  EXPECT_EQ(here.json("n->name").dump(), R"("first")");
+  EXPECT_EQ(here.json("numbers").dump(), "[10,20,30,40]");
+  EXPECT_EQ(here.json("color").dump(), R"("GREEN")");
+  EXPECT_EQ(here.json("yes").dump(), "true");
+  EXPECT_EQ(here.json("ratio").dump(), "1.5");
+  EXPECT_EQ(here.json("u").dump(), "4000000000");
+  EXPECT_EQ(here.json("nothing").dump(), R"({"unavailable":"cannot read 0x0"})");
+  EXPECT_EQ(here.json("(void *)16").dump(), R"("0x10")");
+}
+
+constexpr char kCpp[] = R"(
+#include <string>
+namespace shop {
+int stock = 12;
+enum class Size : unsigned char { Small = 1, Large = 9 };
+struct Base { int id = 5; virtual ~Base() {} };
+struct Other { short tag = 6; };
+struct Item : Base, Other {
+  static int made;
+  int price;
+  std::string name = "a name that is long enough for the heap";
+  std::string brief = "sso";
+  Size size = Size::Large;
+  explicit Item(int p) : price(p) {}
+  __attribute__((noinline)) int total(const int& factor, int&& moved) {
+    int sum = price * factor + moved;
+    __asm__ volatile("int3" : : "r"(&sum) : "memory");
+    __asm__ volatile("" : : "r"(&sum), "r"(this), "r"(&factor), "r"(&moved) : "memory");
+    return sum;
+  }
+};
+int Item::made = 77;
+template <class T> struct Box { T value; static int boxes; };
+template <class T> int Box<T>::boxes = 31;
+struct V { int v = 1; };
+struct D : virtual V { int d = 2; };
+}
+namespace { int anonymous = 13; }
+shop::Box<int> box{4};
+shop::D derived;
+int shadowed = 1;
+int main() {
+  shop::Item item(10);
+  item.id += shop::Box<int>::boxes - 31 + anonymous - 13;
+  __asm__ volatile("" : : "r"(&anonymous), "r"(&shop::stock) : "memory");
+  return item.total(3, 4) == 0;
+}
+)";
+
+TEST(Expression, KnowsClassesReferencesAndNamespaces) {
+  const Case cases[] = {
+      {"price", "10"},
+      {"this->price", "10"},
+      {"factor", "3"},
+      {"moved + 1", "5"},
+      {"&factor == 0", "0"},
+      {"sum", "34"},
+      {"id", "5"},
+      {"tag", "6"},
+      {"this->tag", "6"},
+      {"name", "\"a name that is long enough for the heap\""},
+      {"this->brief", "\"sso\""},
+      {"brief == \"sso\"", "1"},
+      {"name ~ \"heap\"", "1"},
+      {"size", "Large"},
+      {"size == Size::Large", "1"},
+      {"(int)size", "9"},
+      {"made", "77"},
+      {"Item::made", "77"},
+      {"shop::Item::made", "77"},
+      {"this->made", "77"},
+      {"stock", "12"},
+      {"shop::stock", "12"},
+      {"::shop::stock", "12"},
+      {"anonymous", "13"},
+      {"box", "{value = 4}"},
+      {"box.value", "4"},
+      {"Box<int>::boxes", "31"},
+      {"((shop::Item *)this)->price", "10"},
+      {"((Box<int> *)&box)->value", "4"},
+      {"sizeof(Item)", "96"},
+      {"derived.d", "2"},
+      {"derived.v",
+       "error at 8: 'v' is a member of the virtual base class 'V', which expressions do not reach"},
+      {"true", "true"},
+      {"price > 5 == true", "1"},
+      {"this == nullptr", "0"},
+      {"prise", "error at 0: there is no variable 'prise' here; did you mean 'price'?"},
+  };
+  for (const char* compiler :
+       {"g++ -O0", "g++ -O2", "clang++ -O0 -fstandalone-debug", "clang++ -O2 -fstandalone-debug"}) {
+    if (system(
+            ("echo '#include <string>' | " + std::string(compiler) + " -x c++ -c - -o /dev/null 2>/dev/null")
+                .c_str()) != 0)
+      continue;
+    SCOPED_TRACE(compiler);
+    TempDir dir;
+    Tracee tracee(dir, compiler, "a.cc", kCpp);
+    tracee.run();
+    Here here(tracee);
+    for (const Case& c : cases) {
+      const std::string value = here.value(c.expression);
+      if (!strstr(compiler, "-O2") || value != "<optimized out>") {
+        EXPECT_EQ(value, c.value) << c.expression;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace backstep::symbols
