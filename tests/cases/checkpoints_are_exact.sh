@@ -3,7 +3,7 @@
 # a replay finds at that moment; and from there the recording replays to its end, memory checksums included.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
-export LIMIT=100
+export LIMIT=$PATIENCE
 # exact NAME SECONDS COMMAND...: SECONDS between two checkpoints.
 exact() {
   local name=$1 every=$2 process ticks

@@ -25,15 +25,12 @@ count() { "$BACKSTEP" info --json "$T/rec-crash" | field checkpoints.count; }
 [ "$(count)" = 0 ] || fail "a new recording has checkpoints"
 
 # While gdb goes to the crash, they are made; they may be complete a moment later.
-timeout 60 "$BACKSTEP" replay -q --checkpoints 0.03 "$T/rec-crash" -nx -batch -ex continue -ex 'print sum' \
+timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0.03 "$T/rec-crash" -nx -batch -ex continue -ex 'print sum' \
   -ex 'monitor stored' >gdb 2>&1 || { cat gdb; fail "gdb ended with $?"; }
 printed 'SIGSEGV'
 sum=$(sed -n 's/^\$1 = //p' gdb)
-for ((i = 0; i < 100; i++)); do
-  [ "$(count)" -lt 1 ] || break
-  sleep 0.1
-done
-[ "$(count)" -ge 1 ] || fail "no checkpoint was stored"
+some_are_stored() { [ "$(count)" -ge 1 ]; }
+comes some_are_stored || fail "no checkpoint was stored"
 "$BACKSTEP" info rec-crash | grep -q 'for [0-9]* checkpoints' || fail "info does not tell"
 # The next session is there at once: from a checkpoint.
 in_gdb crash 'goto end' 'print sum' 'monitor stored' 'backtrace'
@@ -41,7 +38,7 @@ printed "^\\\$1 = $sum\$"
 printed '[1-9][0-9]* used'
 printed 'main .*crash.c'
 # Switched off.
-timeout 60 "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-crash" -nx -batch -ex 'goto end' -ex 'print sum' \
+timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-crash" -nx -batch -ex 'goto end' -ex 'print sum' \
   -ex 'monitor stored' >gdb 2>&1 || fail "gdb ended with $?"
 printed "^\\\$1 = $sum\$"
 printed '^0 checkpoints in the recording, .* 0 made, 0 used'

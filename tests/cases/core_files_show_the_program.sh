@@ -9,7 +9,7 @@ ulimit -c unlimited 2>/dev/null || skip "a hard limit forbids core files"
 
 # seen_in CORE: what gdb finds, without addresses and ids; frames of libraries are others where calls are made otherwise.
 seen_in() {
-  timeout 60 gdb -batch -nx -ex 'print counter' -ex 'print list->name' -ex 'print of_thread' -ex 'print $_siginfo.si_signo' \
+  timeout "$PATIENCE" gdb -batch -nx -ex 'print counter' -ex 'print list->name' -ex 'print of_thread' -ex 'print $_siginfo.si_signo' \
     -ex 'print $_siginfo.si_code' -ex 'thread apply all -ascending backtrace' "$P/thr_core" "$1" 2>&1 |
     sed -nE -e '/^\$|^Core was|terminated/p' -e 's/^#.* (inner|outer|crasher|waiter|main|__GI_abort|__GI_raise|__GI___libc_read) .*/\1/p' |
     sed -E -e '/^(waiter|__GI___libc_read)$/d'
@@ -18,7 +18,7 @@ for how in segv abort outside term; do
   for where in "" thread; do
     [ "$how$where" != abortthread ] || continue
     # shellcheck disable=SC2086
-    LIMIT=60 OUTPUT=same REPLAYS=1 record_tree "$how$where" "$P/thr_core" $how $where
+    LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree "$how$where" "$P/thr_core" $how $where
     core=$(echo "$T/folder.$how$where"/core*)
     [ $how != term ] || { [ ! -e "$core" ] || fail "SIGTERM leaves a core file"; continue; }
     [ -e "$core" ] || fail "$how $where: no core file"
@@ -35,7 +35,7 @@ for how in segv abort outside term; do
   done
 done
 # Threads that wait are seen where they wait.
-timeout 60 gdb -batch -nx -ex 'thread apply all backtrace' "$P/thr_core" "$T"/folder.segvthread/core* 2>&1 | seen ' waiter ' ||
+timeout "$PATIENCE" gdb -batch -nx -ex 'thread apply all backtrace' "$P/thr_core" "$T"/folder.segvthread/core* 2>&1 | seen ' waiter ' ||
   fail "a thread that waits is not seen"
 # Whose limits forbid one leaves none.
 ulimit -Sc 0

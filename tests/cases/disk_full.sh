@@ -5,9 +5,10 @@ source "$(dirname "$0")/lib.bash"
 mkdir small
 mount -t tmpfs -o size=32M none small 2>/dev/null || skip "cannot mount a small file system (needs root)"
 unmount() {
+  local ended=$?
   cd /
   umount "$T/small" 2>/dev/null || umount -l "$T/small"
-  cleanup
+  cleanup $ended
 }
 trap unmount EXIT
 cat >eat.py <<'PY'
@@ -23,7 +24,7 @@ sys.exit(5)
 PY
 export BACKSTEP_DIR=$T/small/recordings
 got=0
-timeout 120 "$BACKSTEP" record "$PYTHON" -S -E eat.py >recorded 2>err || got=$?
+timeout "$PATIENCE" "$BACKSTEP" record "$PYTHON" -S -E eat.py >recorded 2>err || got=$?
 if [ $got != 5 ]; then cat err; fail "the program ended with $got instead of 5"; fi
 [ "$(tail -n 1 recorded)" = "end 40000000" ] || fail "the program did not run to its end"
 says 'full|space|stopped'

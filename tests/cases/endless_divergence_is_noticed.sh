@@ -22,7 +22,7 @@ for kind in honest changed; do
 done
 damage change "changed/process-2.log" a-word-to-go-on a-word-to-stay!
 expect 0 "$BACKSTEP" replay --autopilot honest
-expect 3 timeout -k 5 60 "$BACKSTEP" replay --autopilot changed
+expect 3 timeout -k 5 "$PATIENCE" "$BACKSTEP" replay --autopilot changed
 says 'divergence at event .*'
 says 'recorded: system call write'
 says 'goes on computing'

@@ -12,7 +12,7 @@ for place in $(damage places "$(log_of hello)" "${PLACES:-150}"); do
   if [ $((place % 5)) = 0 ]; then
     for command in info dump; do
       got=0
-      timeout 60 "$BACKSTEP" $command bad >out 2>err || got=$?
+      timeout "$PATIENCE" "$BACKSTEP" $command bad >out 2>err || got=$?
       [ $got -le 3 ] || fail "byte $place flipped: $command ended with $got"
     done
   fi

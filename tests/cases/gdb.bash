@@ -20,8 +20,8 @@ in_gdb() {
   shift
   for command; do arguments+=(-ex "$command"); done
   # shellcheck disable=SC2086  # AT: options, as words
-  timeout "${LIMIT:-60}" "$BACKSTEP" replay -q ${AT:-} "$T/rec-$name" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
-    { cat "$T/gdb" >&2; fail "gdb ended with $?"; }
+  timeout "$PATIENCE" "$BACKSTEP" replay -q ${AT:-} "$T/rec-$name" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
+    { got=$?; cat "$T/gdb" >&2; fail "gdb ended with $got"; }
 }
 # printed PATTERN: … and it said so. not_printed: it did not. times N PATTERN: on so many lines.
 printed() { grep -Eq -- "$1" "$T/gdb" || { cat "$T/gdb" >&2; fail "gdb did not print '$1'"; }; }
@@ -33,23 +33,23 @@ times() {
 }
 server=
 end_server_too() {
+  local ended=$?
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
-  cleanup
+  cleanup $ended
 }
 trap end_server_too EXIT
 # serve NAME [OPTION...]: a server for the recording; port in $port. It ends with the case.
 serve() {
   rm -f "$T/serve"  # of the one before, whose port would be found at once
-  local i name=$1
+  local name=$1
   shift
   "$BACKSTEP" replay --serve 0 "$@" "$T/rec-$name" 2>"$T/serve" &
   server=$!
-  for ((i = 0; i < 200; i++)); do
-    port=$(sed -n 's/.* at 127\.0\.0\.1:\([0-9]*\);.*/\1/p' "$T/serve" 2>/dev/null || true)
-    [ -z "$port" ] || return 0
-    sleep 0.05
-  done
-  fail "no server: $(cat "$T/serve")"
+  comes has_port || fail "no server: $(cat "$T/serve")"
+}
+has_port() {
+  port=$(sed -n 's/.* at 127\.0\.0\.1:\([0-9]*\);.*/\1/p' "$T/serve" 2>/dev/null || true)
+  [ -n "$port" ]
 }
 rsp() { "$PYTHON" -B "$SRC/tests/cases/rsp.py" "$port" "$@" || fail "rsp $*"; }
 stop_server() {

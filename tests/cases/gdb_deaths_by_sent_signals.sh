@@ -27,7 +27,7 @@ for how in abort:ABRT:134 raise:USR1:138 kill:KILL:137 fault:SEGV:139 waits:TERM
   if [ "$signal" = TERM ]; then
     "$BACKSTEP" record -q -o rec-dies ./dies "$what" >dies.out &
     pid=$!
-    for ((i = 0; i < 100; i++)); do [ -s dies.out ] && break || sleep 0.05; done
+    comes [ -s dies.out ] || fail "$what does not begin"
     sleep 0.1
     kill -TERM $pid
     got=0

@@ -161,6 +161,6 @@ printed '= 5001$'
 printed 'exits with status 4 here'
 printed '^\* [0-9]+ .*_exit'
 
-mi() { timeout 60 "$PYTHON" -B "$SRC/tests/cases/mi.py" "$@" || fail "mi $1"; }
+mi() { timeout "$PATIENCE" "$PYTHON" -B "$SRC/tests/cases/mi.py" "$@" || fail "mi $1"; }
 mi processes "$T/second" "$BACKSTEP" replay -q "$T/rec-first" -nx -i=mi
 ok

@@ -33,7 +33,7 @@ in_process() {
   local process=$1 arguments=() command
   shift
   for command; do arguments+=(-ex "$command"); done
-  timeout 60 "$BACKSTEP" replay -q -p "$process" "$T/rec-tree" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
+  timeout "$PATIENCE" "$BACKSTEP" replay -q -p "$process" "$T/rec-tree" -nx -batch -ex 'set width 0' "${arguments[@]}" >"$T/gdb" 2>&1 ||
     { cat "$T/gdb" >&2; fail "gdb ended with $?"; }
 }
 in_process 2 'backtrace' 'continue' 'watch value' 'reverse-continue' 'reverse-continue' 'reverse-continue' 'reverse-continue' \

@@ -42,7 +42,7 @@ grep -q 'syscall_entry:6e T05syscall_return:6e' "$T/seen" || fail "calls: $(cat 
 stop_server
 
 serve family
-timeout 60 gdb -nx -q -batch -ex 'set width 0' -ex 'set remote exec-event-feature-packet off' \
+timeout "$PATIENCE" gdb -nx -q -batch -ex 'set width 0' -ex 'set remotetimeout 1000' -ex 'set remote exec-event-feature-packet off' \
   -ex 'set remote vfork-event-feature-packet off' -ex "target extended-remote 127.0.0.1:$port" \
   -ex 'handle SIGUSR1 SIGUSR2 nostop noprint pass' -ex 'catch fork' -ex 'break here if i == 100' -ex 'continue' -ex 'up 3' \
   -ex 'print i' -ex 'continue' -ex 'up 3' -ex 'print i' -ex 'continue' -ex 'continue' -ex 'continue' -ex 'continue' \

@@ -15,11 +15,11 @@ int main(void) {
 }
 C
 recorded loop 3
-mi() { timeout 60 "$PYTHON" -B "$SRC/tests/cases/mi.py" "$@" || fail "mi $1"; }
+mi() { timeout "$PATIENCE" "$PYTHON" -B "$SRC/tests/cases/mi.py" "$@" || fail "mi $1"; }
 mi tour "$T/loop" "$BACKSTEP" replay -q "$T/rec-loop" -nx -i=mi
 mi tour "$T/loop" "$BACKSTEP" replay "$T/rec-loop" -nx --interpreter=mi3
 serve loop
-mi vscode "$T/loop" "127.0.0.1:$port" gdb -nx -q --interpreter=mi
+mi vscode "$T/loop" "127.0.0.1:$port" gdb -nx -q -iex 'set remotetimeout 1000' --interpreter=mi
 stop_server
 
 # The text interface: a screen with the source and the place in it, in both directions.
@@ -31,7 +31,7 @@ print 4200 + i
 quit
 K
 (while read -r line; do sleep 0.4; printf '%s\n' "$line"; done <"$T/keys"; sleep 0.3) |
-  TERM=xterm timeout 60 script -qec "stty rows 40 cols 120; \
+  TERM=xterm timeout "$PATIENCE" script -qec "stty rows 40 cols 120; \
     '$BACKSTEP' replay -q '$T/rec-loop' -nx -iex 'set style enabled off' -iex 'set confirm off' -tui" /dev/null >"$T/screen" 2>&1
 for text in 'int add(int i)' 'Breakpoint 1, add (i=4)' '\$1 = 4204'; do
   grep -q -- "$text" "$T/screen" || fail "not on the screen: $text"

@@ -80,13 +80,13 @@ printed '^\$5 = 11$'
 printed '^\$6 = 7$'
 # Without our script: detach, attach, run, kill.
 serve tree
-timeout 60 gdb -nx -q -batch -ex 'set width 0' -ex "target extended-remote 127.0.0.1:$port" -ex 'detach' -ex "attach $child" -ex 'break work' \
+timeout "$PATIENCE" gdb -nx -q -batch -ex 'set width 0' -ex 'set remotetimeout 1000' -ex "target extended-remote 127.0.0.1:$port" -ex 'detach' -ex "attach $child" -ex 'break work' \
   -ex 'continue' -ex 'monitor when' -ex 'monitor process' -ex 'kill' -ex 'run' -ex 'print n' >"$T/gdb" 2>&1 || fail "gdb: $(cat "$T/gdb")"
 printed 'work \(n=2\)'
 printed "^\* #2 +$child"
 printed '^\$1 = 7$'
 # The next one finds what the last one saw.
-timeout 60 gdb -nx -q -batch -ex "target extended-remote 127.0.0.1:$port" -ex 'print n' -ex 'attach 1' >"$T/gdb" 2>&1 || true
+timeout "$PATIENCE" gdb -nx -q -batch -ex 'set remotetimeout 1000' -ex "target extended-remote 127.0.0.1:$port" -ex 'print n' -ex 'attach 1' >"$T/gdb" 2>&1 || true
 printed '^\$1 = 7$'
 printed 'Attaching to .* failed'
 stop_server

@@ -85,15 +85,12 @@ print(s.when())
 s.send("D")
 PY
 )
-gdb -nx -q -batch -ex "target extended-remote 127.0.0.1:$port" -ex 'monitor when' -ex 'info registers rip' >gdb 2>&1
+gdb -nx -q -batch -ex 'set remotetimeout 1000' -ex "target extended-remote 127.0.0.1:$port" -ex 'monitor when' -ex 'info registers rip' >gdb 2>&1
 grep -qF "$before" gdb || { cat gdb; fail "the next gdb is not at $before"; }
 children() { pgrep -f -- "replay --serve 0 $T/rec-long" || true; }
 [ "$(children | wc -l)" -ge 2 ] || fail "there should be worker processes"
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
-for ((i = 0; i < 100; i++)); do
-  [ -n "$(children)" ] || break
-  sleep 0.1
-done
-[ -z "$(children)" ] || fail "workers stay behind"
+no_children() { [ -z "$(children)" ]; }
+comes no_children || fail "workers stay behind"
 ok

@@ -95,9 +95,6 @@ status=0
 TMPDIR=$T/tmp BACKSTEP_GDB=$T/dies "$BACKSTEP" replay -q "$T/rec-static" || status=$?
 [ "$status" = 5 ] || fail "status $status of a gdb that ends at once"
 grep -q backstep-gdb "$T/seen" || fail "no folder in TMPDIR"
-for ((i = 0; i < 100; i++)); do
-  [ "$(ls -A "$T/tmp")" ] || break
-  sleep 0.05
-done
-[ -z "$(ls -A "$T/tmp")" ] || fail "the folder is still there: $(ls -A "$T/tmp")"
+is_empty() { [ -z "$(ls -A "$1")" ]; }
+comes is_empty "$T/tmp" || fail "the folder is still there: $(ls -A "$T/tmp")"
 ok

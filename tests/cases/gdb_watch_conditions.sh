@@ -40,8 +40,8 @@ serve changes
 both() {
   local arguments=() command
   for command in 'set width 0' 'break main' 'continue' "$@"; do arguments+=(-ex "$command"); done
-  timeout 60 "$BACKSTEP" replay -q "$T/rec-changes" -nx -batch "${arguments[@]}" >"$T/ours" 2>&1 || fail "gdb: $(cat "$T/ours")"
-  timeout 60 gdb -nx -q -batch -ex 'set remotetimeout 100' -ex 'set sysroot /' -ex "target extended-remote 127.0.0.1:$port" -ex 'monitor goto start' \
+  timeout "$PATIENCE" "$BACKSTEP" replay -q "$T/rec-changes" -nx -batch "${arguments[@]}" >"$T/ours" 2>&1 || fail "gdb: $(cat "$T/ours")"
+  timeout "$PATIENCE" gdb -nx -q -batch -ex 'set remotetimeout 1000' -ex 'set sysroot /' -ex "target extended-remote 127.0.0.1:$port" -ex 'monitor goto start' \
     -ex 'maintenance flush register-cache' "${arguments[@]}" >"$T/plain" 2>&1 || fail "gdb: $(cat "$T/plain")"
   for file in ours plain; do
     sed -n '/^Breakpoint 1, /,$p' "$T/$file" |

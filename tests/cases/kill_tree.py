@@ -2,8 +2,8 @@
 
     kill_tree.py SEED RECORDING BACKSTEP COMMAND...
 
-After a random time (at most LONGEST seconds, 0.5) one random process gets SIGKILL, a moment later another one, and then all that are left. Everything
-runs in a session of its own: only what was started here is killed.
+A random time (at most LONGEST seconds, 0.5) after the recording has begun one random process gets SIGKILL, a moment later
+another one, and then all that are left. Everything runs in a session of its own: only what was started here is killed.
 """
 import json
 import os
@@ -42,7 +42,9 @@ def main():
             except ProcessLookupError:
                 pass
 
-    time.sleep(choose.uniform(0.02, float(os.environ.get("LONGEST", "0.5"))))
+    while not os.path.exists(os.path.join(recording, "process-1.log")) and recorder.poll() is None:
+        time.sleep(0.001)
+    time.sleep(choose.uniform(0, float(os.environ.get("LONGEST", "0.5"))))
     for _ in range(2):
         pids = alive()
         if pids:

@@ -22,7 +22,7 @@ serve work
 in_lldb() {
   local arguments=() command
   for command; do arguments+=(-o "$command"); done
-  timeout 100 lldb -x --batch "$T/work" -o "gdb-remote 127.0.0.1:$port" "${arguments[@]}" >"$T/gdb" 2>&1 ||
+  timeout "$PATIENCE" lldb -x --batch "$T/work" -o "gdb-remote 127.0.0.1:$port" "${arguments[@]}" >"$T/gdb" 2>&1 ||
     { cat "$T/gdb" >&2; fail "lldb ended with $?"; }
 }
 in_lldb 'breakpoint set --name add' 'continue' 'frame variable i' 'continue' 'frame variable i' 'thread backtrace' 'register read rip rdi' \

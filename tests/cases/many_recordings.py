@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 BACKSTEP = os.environ["BACKSTEP"]
-LIMIT = 60
+LIMIT = int(os.environ["PATIENCE"])
 
 
 def run(command):

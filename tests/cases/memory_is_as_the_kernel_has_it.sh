@@ -4,7 +4,7 @@
 # is like (PROCMAP_QUERY); where a program says that its parts are (PR_SET_MM). Natively and recorded the same, replayed exactly.
 source "$(dirname "$0")/lib.bash"
 same_program mem_errors
-OUTPUT=same LIMIT=100 record_tree mem_sparse "$P/mem_sparse"
+OUTPUT=same LIMIT=$PATIENCE record_tree mem_sparse "$P/mem_sparse"
 OUTPUT=same record_tree mem_forked "$P/mem_forked"
 OUTPUT=same record_tree mem_live "$P/mem_live"
 [ -z "$(ls "$T/mem_live" | grep '^changed-')" ] || fail "live copies stay in the recording"

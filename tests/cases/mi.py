@@ -17,7 +17,7 @@ class Mi:
         self.console = ""
         self.all = []
 
-    def line(self, seconds=30):
+    def line(self, seconds=int(os.environ["PATIENCE"])):
         end = time.time() + seconds
         while b"\n" not in self.buffer:
             if not select.select([self.process.stdout], [], [], max(0, end - time.time()))[0]:

@@ -10,7 +10,7 @@ for variant in "${variants[@]}"; do
   OUTPUT=same REPLAYS=1 RECORD_OPTIONS=$variant record_replay recorded "$P/isa_branches"
 done
 for variant in "" "${variants[@]}"; do
-  OUTPUT=same LIMIT=60 REPLAYS=1 RECORD_OPTIONS=$variant record_replay signals "$P/isa_branches" signals
+  OUTPUT=same LIMIT=$PATIENCE REPLAYS=1 RECORD_OPTIONS=$variant record_replay signals "$P/isa_branches" signals
 done
 if grep -qw avx512dq /proc/cpuinfo; then
   REPLAYS=1 record_replay vectors "$P/isa_branches" vectors

@@ -2,7 +2,7 @@
 # curl against a local server, both recorded, in one tree.
 source "$(dirname "$0")/lib.bash"
 need curl
-export LIMIT=120
+export LIMIT=$PATIENCE
 cat >server.py <<'PY'
 import http.server, socketserver
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,7 +26,7 @@ with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
 PY
 cat >script <<'SH'
 "$1" "$2" &
-for ((i = 0; i < 200; i++)); do [ -s port ] && break; sleep 0.05; done
+until [ -s port ]; do sleep 0.05; done
 url=http://127.0.0.1:$(cat port)
 curl -sS "$url/one" "$url/two"
 curl -sS "$url/big" | wc -c

@@ -3,7 +3,7 @@
 # session starts from them; the program does not notice; and a recorder that is killed leaves nothing that is not usable.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
-export LIMIT=100
+export LIMIT=$PATIENCE
 compile loop -O1 <<'C'
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ record_replay rec-shared "$T/shared"
 in_gdb loop 'goto 90%' 'print sum' 'info registers rip' 'monitor stored'
 printed ' 0 made, [1-9][0-9]* used'
 grep -E '^\$1 = |^rip' gdb >with
-timeout 60 "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-loop" -nx -batch -ex 'goto 90%' -ex 'print sum' \
+timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-loop" -nx -batch -ex 'goto 90%' -ex 'print sum' \
   -ex 'info registers rip' >gdb 2>&1 || fail "gdb ended with $?"
 grep -E '^\$1 = |^rip' gdb >without
 same without with "another state with checkpoints than without"

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 
+PATIENCE = int(os.environ["PATIENCE"])
 NOTHING = re.compile("the recorder ended before the program started|is empty: nothing was recorded")
 
 
@@ -28,7 +29,7 @@ def main():
 
     by_number = {p["number"]: p for p in processes}
     r = subprocess.run([backstep, "replay", "--autopilot", "--json", *options, recording], stdin=subprocess.DEVNULL,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE)
     words = r.stderr.decode(errors="replace")
     if r.returncode and not (r.returncode == 3 and incomplete and NOTHING.search(words)):
         sys.exit(f"the replay of all ended with {r.returncode}\n{words[-2000:]}")
@@ -55,7 +56,7 @@ def main():
         outputs = set()
         for i in range(max(1, int(times) - 1)):
             r = subprocess.run([backstep, "replay", "--autopilot", "--json", "-p", f"#{p['number']}", *options, recording],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE)
             words = r.stderr.decode(errors="replace")
             # Killed before there was anything to replay: said so, with status 3.
             if r.returncode == 3 and incomplete and p["end"] is None and NOTHING.search(words):

@@ -1,6 +1,7 @@
 """A client of the gdb remote protocol, for tests that ask more often than gdb could: Session(port) and the
 walks below, run as `rsp.py PORT WHAT [ARG...]`."""
 import hashlib
+import os
 import random
 import re
 import socket
@@ -10,7 +11,7 @@ import time
 
 class Session:
     def __init__(self, port):
-        for _ in range(200):
+        for _ in range(20 * int(os.environ["PATIENCE"])):
             try:
                 self.socket = socket.create_connection(("127.0.0.1", port))
                 break

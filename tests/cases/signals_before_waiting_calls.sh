@@ -5,5 +5,5 @@ source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/inject/inject.bash"
 inject_way read 0 1
 injected_everywhere 61
-LIMIT=120 OUTPUT=same record_tree lost "$P/sig_lost"
+LIMIT=$PATIENCE OUTPUT=same record_tree lost "$P/sig_lost"
 ok

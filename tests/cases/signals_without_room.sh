@@ -6,5 +6,5 @@ ulimit -c 0
 OUTPUT=same record_tree frames "$P/sig_no_frame"
 OUTPUT=same same_program sig_no_frame 9
 "$BACKSTEP" dump sig_no_frame | seen 'SIGSEGV' || fail "dump does not show the signal that came in the place of another"
-LIMIT=60 OUTPUT=same record_tree queue "$P/thr_no_queue"
+LIMIT=$PATIENCE OUTPUT=same record_tree queue "$P/thr_no_queue"
 ok

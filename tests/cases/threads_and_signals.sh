@@ -2,7 +2,7 @@
 # Signals to processes and to threads: masks, queues with values, alternate stacks, waiting in a thread of its own,
 # interrupted calls, all flags of sigaction, timers, faults that are handled, stopping and going on.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 same_program thr_masks
 same_program thr_sigwait
 same_program thr_sigflags

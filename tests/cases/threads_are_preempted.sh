@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Threads that spin, without any system call, on what another one does; sched_yield and the other sched_* calls.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 same_program thr_spin
 same_program thr_sched
 program thr_race 4 300000 plain

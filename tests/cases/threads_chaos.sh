@@ -29,7 +29,7 @@ outcomes=0
 many_recordings 10 --chaos=SEED -- "$P/thr_race" 4 2000
 [ "$outcomes" -gt 5 ] || fail "chaos made only $outcomes different outcomes of 10"
 # Programs without races do what they always do.
-export LIMIT=120 RECORD_OPTIONS=--chaos
+export LIMIT=$PATIENCE RECORD_OPTIONS=--chaos
 same_program thr_sync
 same_program thr_block
 same_program thr_many

@@ -2,7 +2,7 @@
 # Hundreds of threads, one by one and alive at once; without libc; thread-local storage; names, numbers, CPU time; a main
 # that leaves first.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 same_program thr_many
 same_program thr_raw
 same_program thr_tls

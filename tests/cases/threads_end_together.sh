@@ -2,7 +2,7 @@
 # However a process with threads ends, all of them end, with the right status: return from main, exit in any thread, the
 # last thread's end, deadly signals, a deadlock that an alarm ends.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 for how in main exit _exit thread-exit thread-_exit last raw kill tgkill abort segv fpe ill overflow; do
   OUTPUT=same record_replay "end-$how" "$P/thr_end" "$how"
 done

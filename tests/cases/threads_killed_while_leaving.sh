@@ -16,11 +16,12 @@ int main(void) {
 C
 gcc -o leave leave.c -pthread
 "$BACKSTEP" record -q -o rec ./leave >out &
-for ((i = 0; i < 100; i++)); do [ -s out ] && break; sleep 0.05; done
+recorder=$!
+comes [ -s out ] || fail "it does not begin"
 sleep 0.3
-kill -TERM $!
+kill -TERM $recorder
 got=0
-wait $! || got=$?
+wait $recorder || got=$?
 [ $got = 143 ] || fail "ended with $got, not of SIGTERM"
 for _ in 1 2; do
   expect 0 "$BACKSTEP" replay --autopilot --json rec

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The threads of C++, OpenMP, Rust and Python (Go, Java and node: `./run soak`).
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 same_program thr_cxx
 same_program thr_omp
 OMP_WAIT_POLICY=active same_program thr_omp

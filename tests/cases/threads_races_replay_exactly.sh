@@ -2,7 +2,7 @@
 # Lost updates, ABA, use after free, a deadlock that may or may not happen: whatever the outcome was, every replay has it,
 # however the code is translated.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 export NATIVE=no
 for i in 1 2; do
   record_replay "race-$i" "$P/thr_race" 8 20000

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/inject/inject.bash"
 injected_everywhere 173 threads
-LIMIT=120 OUTPUT=same record_tree stolen "$P/thr_stolen"
+LIMIT=$PATIENCE OUTPUT=same record_tree stolen "$P/thr_stolen"
 # Python's socket and sleep, which hung in most runs.
 cat >beside.py <<'PY'
 import socket, threading, time
@@ -27,5 +27,5 @@ for t in threads:
     t.join()
 print(got)
 PY
-LIMIT=120 OUTPUT=same record_replay python "$PYTHON" "$T/beside.py"
+LIMIT=$PATIENCE OUTPUT=same record_replay python "$PYTHON" "$T/beside.py"
 ok

@@ -2,7 +2,7 @@
 # Mutexes, conditions, reader-writer locks, barriers, semaphores; the futex call with all its operations; locks that inherit
 # priority, that survive their owner, that are shared through two mappings.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 same_program thr_sync
 same_program thr_sync_static
 same_program thr_futex

@@ -2,7 +2,7 @@
 # Processes that fight over the same pages of shared memory, one of which is killed while it holds some: each of them
 # replays exactly, alone.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=60 TREE_OPTIONS=--incomplete
+export LIMIT=$PATIENCE TREE_OPTIONS=--incomplete
 for round in 1 2; do
   NATIVE=no record_tree "contend$round" "$P/tree_contend"
   grep -qx 'sum 24000, block 40' "contend$round.out" || { cat "contend$round.out" >&2; fail "wrong sums"; }

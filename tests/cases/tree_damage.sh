@@ -5,7 +5,7 @@ record_tree good bash -c 'echo a | tr a b; (echo sub; exit 3); x=$(/bin/echo c);
 # notices PROCESS WHAT: its replay ends with status 3 and a sentence.
 notices() {
   local got=0
-  timeout 60 "$BACKSTEP" replay --autopilot -p "#$1" bad </dev/null >out 2>err || got=$?
+  timeout "$PATIENCE" "$BACKSTEP" replay --autopilot -p "#$1" bad </dev/null >out 2>err || got=$?
   [ $got = 3 ] || { tail -n 3 err >&2; fail "$2: the replay of process $1 ended with $got instead of 3"; }
   grep -Eqi 'damage|diverge|cut off|checksum|differ|missing|version|not a backstep|ends|ended|empty' err ||
     { cat err >&2; fail "$2: no sentence about it"; }

@@ -3,5 +3,5 @@
 source "$(dirname "$0")/lib.bash"
 prepare() { cp "$P/tree_busy" busy; }
 [ "$(printf '%s\n' 6.14 "$(uname -r)" | sort -V | head -n 1)" = 6.14 ] || export OLD_KERNEL=1
-LIMIT=60 OUTPUT=same REPLAYS=1 record_tree busy ./busy
+LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree busy ./busy
 ok

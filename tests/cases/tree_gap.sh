@@ -4,7 +4,7 @@
 # processes take pages from each other; and with a file, where we are told, so that there is no gap.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
-export LIMIT=60
+export LIMIT=$PATIENCE
 O=$P/tree_gap
 gaps() { "$BACKSTEP" dump --json "$1" | "$PYTHON" -c '
 import json, sys

@@ -53,10 +53,10 @@ all_there forked
 
 # The program lies where everybody can get at it.
 public=$(mktemp -d "${TMPDIR:-/tmp}/backstep-test.XXXXXX")
-trap 'rm -rf "$public"; cleanup' EXIT
+trap 'cleanup; rm -rf "$public"' EXIT
 chmod 711 "$public"
 cp "$P/tree_rights" "$public"
-LIMIT=60 OUTPUT=same record_tree program "$public/tree_rights" 65534
+LIMIT=$PATIENCE OUTPUT=same record_tree program "$public/tree_rights" 65534
 all_there program
 # shellcheck disable=SC2154  # set by replay_tree
 [ "$logs" -ge 17 ] || fail "only $logs logs"

@@ -45,7 +45,9 @@ for ((round = 0; round < ${ROUNDS:-5}; round++, seed++)); do
   (replay_tree killed 1 --incomplete) || { "$BACKSTEP" ps killed >&2; fail "seed $seed: killed processes ($kind) do not replay"; }
 done
 # Killed while the log grew: the new chunk is still all zeroes. That is no damage.
-truncate -s +65536 killed/process-1.log
-expect 0 "$BACKSTEP" replay --autopilot killed
+expect 137 "$BACKSTEP" record -q -o grown bash -c 'bash -c "kill -9 \$PPID"; echo survived'
+tree_ended grown
+truncate -s +65536 grown/process-1.log
+expect 0 "$BACKSTEP" replay --autopilot grown
 says 'recorder was (ended|killed)'
 ok

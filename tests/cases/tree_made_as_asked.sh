@@ -3,9 +3,9 @@
 # first one of a PID namespace dies of its own faults only.
 source "$(dirname "$0")/lib.bash"
 ulimit -c 0
-LIMIT=60 OUTPUT=same REPLAYS=1 record_tree made "$P/thr_clone"
+LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree made "$P/thr_clone"
 if [ "$(status "$P/thr_init" 2>/dev/null | tail -n 1)" = 77 ]; then ok; fi
 # One is killed, from outside of its namespace.
-LIMIT=60 OUTPUT=same REPLAYS=0 record_replay first "$P/thr_init"
+LIMIT=$PATIENCE OUTPUT=same REPLAYS=0 record_replay first "$P/thr_init"
 replay_tree first 1 --incomplete
 ok

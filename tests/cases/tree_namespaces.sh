@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Processes of different PID namespaces share memory: nobody knows the others by their pids.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=100
+export LIMIT=$PATIENCE
 for how in unshare clone; do
   rm -f file
   status=$(status "$P/tree_namespaces" "$T/file" $how 2>/dev/null | tail -n 1)

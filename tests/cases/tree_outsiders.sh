@@ -2,7 +2,7 @@
 # Memory that processes write which are not recorded: what the recorded one read is what its replay reads, and locks
 # between both work. Outsiders that are there before, come later, inherit a descriptor, or use write().
 source "$(dirname "$0")/lib.bash"
-export LIMIT=60
+export LIMIT=$PATIENCE
 O=$P/tree_outsider
 for round in 1 2 3; do
   NATIVE=no RECORD_OPTIONS=--no-follow record_tree "named$round" "$O" shared.file
@@ -24,7 +24,7 @@ NATIVE=no record_tree operands_followed "$P/tree_operands" shared.file
 
 # It was there before.
 "$O" writer "$T/before" &
-for ((i = 0; i < 100; i++)); do [ -s before ] && break; sleep 0.05; done
+comes [ -s before ]
 NATIVE=no record_tree early "$O" reader "$T/before"
 wait
 # It comes when the recorded one has had the memory alone for a while.
@@ -58,7 +58,7 @@ wait
 # It is sent a descriptor.
 for how in one many; do
   "$P/tree_sent" serve "$T/socket.$how" &
-  for ((i = 0; i < 100; i++)); do [ -S "socket.$how" ] && break; sleep 0.05; done
+  comes [ -S "socket.$how" ]
   NATIVE=no record_tree "sent_$how" "$P/tree_sent" "$how" "$T/socket.$how"
   "$BACKSTEP" info "sent_$how" | seen 'shared with processes that are not recorded' ||
     fail "info does not tell of the outsider that was sent a descriptor ($how)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What recorded processes see of each other in /proc is what each sees of itself, and nothing of ours.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=100
+export LIMIT=$PATIENCE
 OUTPUT=same record_tree looks "$P/tree_proc"
 RECORD_OPTIONS=--chaos=5 REPLAYS=1 record_tree chaos "$P/tree_proc"
 # shellcheck disable=SC2010

@@ -8,7 +8,7 @@ together() {
   shift
   "$BACKSTEP" record -q -o "$name" "$@" </dev/null >"$name.both" 2>&1 || fail "$name ended with $?"
   # A process that is becoming another program has no log at this moment: its last words tell that it has ended.
-  for ((i = 0; i < 600; i++)); do if grep -q "${LAST:-}" "$name.both"; then break; fi; sleep 0.1; done
+  comes grep -q "${LAST:-}" "$name.both" || fail "$name does not come to its last words"
   tree_ended "$name"
   for i in 1 2; do
     "$BACKSTEP" replay --autopilot -q "$name" >"$name.again" 2>&1 || { tail -n 5 "$name.again" >&2; fail "$name: replay $i"; }
@@ -108,5 +108,5 @@ grep -q 'killed before its first event' out || fail "info does not say it"
 "$BACKSTEP" ps killed | seen "^ *$victim  .*killed" || fail "ps does not say it"
 
 # Nobody reads on: no hang, nobody left behind.
-timeout 60 "$BACKSTEP" replay --autopilot much 2>/dev/null | head -c 10 >/dev/null || true
+timeout "$PATIENCE" "$BACKSTEP" replay --autopilot much 2>/dev/null | head -c 10 >/dev/null || true
 ok

@@ -2,7 +2,7 @@
 # A file that is mapped shared becomes longer and shorter by what other processes do, recorded or not: pages that come
 # and go are seen as they were.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=60
+export LIMIT=$PATIENCE
 R=$P/tree_resized
 for how in mapped unmapped truncating; do
   NATIVE=no record_tree "$how" "$R" $how "$T/file" 150

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Turns and signals wait until a repeated string instruction that met a page of shared memory is done.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=60
+export LIMIT=$PATIENCE
 for round in 1 2 3; do
   NATIVE=no record_tree "strings$round" "$P/tree_strings" 1
   grep -q ', 1$' "strings$round.out" || fail "no alarms, or no other threads: $(cat "strings$round.out")"

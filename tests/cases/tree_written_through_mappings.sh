@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.bash"
 [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] || skip "/dev/shm is not a tmpfs here"
 shm=$(mktemp /dev/shm/backstep-test.XXXXXX)
-trap 'rm -f "$shm"; cleanup' EXIT
+trap 'cleanup; rm -f "$shm"' EXIT
 head -c 8192 /dev/zero >"$shm"
 cat >map.py <<'PY'
 import mmap, os, sys

@@ -35,7 +35,7 @@
 namespace {
 
 constexpr long kMarker = SYS_getppid;
-constexpr unsigned kPatience = 20;  // seconds; a machine may be busy
+constexpr unsigned kPatience = 300;  // seconds; a machine may be busy
 constexpr unsigned long kCacheEnd = 0x8000'0000;
 
 pid_t child;          // the thread that runs guest code: another one, once it has moved (record_seats.cc)

@@ -137,7 +137,7 @@ static void wait_message(void) {
 }
 static void wait_semaphore(void) { semop(semaphore, &(struct sembuf){0, -1, 0}, 1); }
 static void wait_write(void) {
-  static char block[1 << 16];
+  static char block[1 << 13];  // inject steps through copies of it byte by byte
   while (write(other[1], block, sizeof block) > 0) {
   }
 }

@@ -5,7 +5,7 @@ source "$(dirname "$0")/../cases/lib.bash"
 [ "$(id -u)" = 0 ] || skip "needs root to become somebody else"
 need setpriv
 home=$(mktemp -d "${TMPDIR:-/tmp}/backstep-test.XXXXXX")
-trap 'rm -rf "$home"; cleanup' EXIT
+trap 'cleanup; rm -rf "$home"' EXIT
 chmod 755 "$home"
 some=no
 
