@@ -31,7 +31,7 @@ _backstep() {
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit" ;;
     profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
-    coverage) options="-p --process --from --to --json --no-cache -h --help --minus --functions --lcov" ;;
+    coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
     events) options="--json -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
