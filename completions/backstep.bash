@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls checkpoints rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage events checkpoints rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -27,6 +27,12 @@ _backstep() {
     ps) options="--json -h --help" ;;
     dump) options="-a --all -n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
     syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
+    count) options="-p --process --from --to --json --no-cache -h --help" ;;
+    log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
+    calls) options="-p --process --from --to --json --no-cache -h --help -n --limit" ;;
+    profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
+    coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
+    events) options="--json -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
@@ -45,11 +51,15 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "x86-64 x86-64-v2 x86-64-v3" -- "$cur")
       return
       ;;
+    profile,--svg | coverage,--lcov)
+      mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+      return
+      ;;
     dump,-k | dump,--kind)
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac
@@ -87,7 +97,7 @@ _backstep() {
     %*) mapfile -t COMPREPLY < <(compgen -W "%file %desc %net %network %process %memory %signal" -- "$cur") ;;
     */* | .*) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     *)
-      [ "$command" = ls ] ||
+      [ "$command" = ls ] || [ "$command" = events ] ||
         mapfile -t COMPREPLY < <(compgen -W "latest $(_backstep_recordings)" -- "$cur"; compgen -d -- "$cur")
       ;;
   esac
