@@ -91,7 +91,10 @@ class Calls {
     p.tap.action = Tap::Log;
     p.jump = !r.offers.retval;
     add_value(p, r, "$rsp");
-    if (r.offers.retval) add_value(p, r, "$retval");
+    try {
+      if (r.offers.retval) add_value(p, r, "$retval");
+    } catch (const symbols::ExpressionError&) {  // it returns nothing
+    }
     points_.push_back(std::move(p));
   }
 
@@ -108,7 +111,7 @@ class Calls {
     Open& open = calls_[found->second - first_];
     open.call.left = ControlPoint{record.tick, record.pc};
     open.call.end = p.jump ? Call::End::Jumped : Call::End::Returned;
-    if (!p.jump) values.read(p.values[1], &open.call.result, &open.call.result_json);
+    if (p.values.size() > 1) values.read(p.values[1], &open.call.result, &open.call.result_json);
     open.over = true;
     open_.erase(found);
   }

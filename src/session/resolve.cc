@@ -251,24 +251,6 @@ class Resolver {
     }
   }
 
-  // Something other than what the event itself offers ($arg0, $tick, …) and numbers.
-  static bool names_variables(const std::string& expression) {
-    for (size_t i = 0; i < expression.size(); i++) {
-      const auto c = static_cast<unsigned char>(expression[i]);
-      if (!std::isalpha(c) && c != '_' && c != '$') {
-        if (std::isdigit(c))
-          while (i + 1 < expression.size() && (std::isalnum(static_cast<unsigned char>(expression[i + 1]))))
-            i++;
-        continue;
-      }
-      if (c != '$') return true;
-      while (i + 1 < expression.size() &&
-             (std::isalnum(static_cast<unsigned char>(expression[i + 1])) || expression[i + 1] == '_'))
-        i++;
-    }
-    return false;
-  }
-
   // Where a function is left: its ret instructions, and jumps to other functions instead of a call and a ret.
   void leave(const Spec& spec) {
     size_t found = 0;
@@ -381,6 +363,20 @@ class Resolver {
 };
 
 }  // namespace
+
+bool names_variables(const std::string& expression) {
+  auto in_word = [&](size_t i) {
+    return i < expression.size() &&
+           (std::isalnum(static_cast<unsigned char>(expression[i])) || expression[i] == '_');
+  };
+  for (size_t i = 0; i < expression.size(); i++) {
+    const auto c = static_cast<unsigned char>(expression[i]);
+    if (std::isalpha(c) || c == '_') return true;
+    if (c != '$' && !std::isdigit(c)) continue;
+    while (in_word(i + 1)) i++;
+  }
+  return false;
+}
 
 Resolved resolve(Session& session, const std::string& text, bool uses_variables) {
   Resolved result;

@@ -25,6 +25,9 @@ struct Resolved {
   std::vector<std::string> notes;  // sentences: what was meant, where it was not quite clear
 };
 
+// Does an expression name more than what the event itself offers ($arg0, $tick, …)?
+bool names_variables(const std::string& expression);
+
 // `uses_variables`: what is asked at matches names variables of the program, which are where they should be
 // only behind the first instructions of a function. Throws Error.
 Resolved resolve(Session& session, const std::string& spec, bool uses_variables);

@@ -119,7 +119,8 @@ class Logging {
   Logging(Session& session, const LogRequest& request, const Watcher& watcher)
       : session_(session),
         request_(request),
-        resolved_(resolve(session, request.spec, !request.values.empty())) {
+        resolved_(resolve(session, request.spec,
+                          std::any_of(request.values.begin(), request.values.end(), names_variables))) {
     tell(watcher, resolved_.notes);
     for (ResolvedTap& r : resolved_.taps) {
       std::vector<symbols::Compiled> compiled;
