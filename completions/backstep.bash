@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls count log calls profile coverage events checkpoints rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage session events checkpoints rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -32,6 +32,7 @@ _backstep() {
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit" ;;
     profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
     coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
+    session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
@@ -51,7 +52,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "x86-64 x86-64-v2 x86-64-v3" -- "$cur")
       return
       ;;
-    profile,--svg | coverage,--lcov)
+    profile,--svg | coverage,--lcov | session,--listen)
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return
       ;;
