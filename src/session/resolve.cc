@@ -77,7 +77,7 @@ class Resolver {
     for (size_t i = first; i < result_.taps.size(); i++) {
       ResolvedTap& r = result_.taps[i];
       r.spec = number;
-      r.tap.from = spec.from, r.tap.to = spec.to;
+      r.tap.from = std::max(r.tap.from, spec.from), r.tap.to = std::min(r.tap.to, spec.to);
       r.tap.strict = true;
       if (!spec.condition.empty() && !condition(spec, r))
         result_.taps.erase(result_.taps.begin() + static_cast<ptrdiff_t>(i--));
@@ -170,10 +170,15 @@ class Resolver {
   }
 
   void moment(const Spec& spec) {
+    if (spec.kind == Kind::Point) {
+      // No address comes twice in a tick.
+      ResolvedTap& r = code(spec.pc);
+      r.tap.from = spec.tick, r.tap.to = spec.tick + 1;
+      return;
+    }
     ResolvedTap& r = result_.taps.emplace_back();
     r.tap.kind = Tap::Moment;
-    r.tap.moments = {{{spec.tick, 0, spec.pc}, 0}};
-    r.pc = spec.pc;
+    r.tap.moments = {{{spec.tick, 0, 0}, 0}};
   }
 
   void period(const Spec& spec) {
