@@ -22,7 +22,8 @@ using events::Spec;
 using timeline::Moment;
 using timeline::Tap;
 
-constexpr size_t kMostPlaces = 100'000;  // of one event
+constexpr size_t kMostPlaces = 100'000;     // of one event
+constexpr Address kLeastAddress = 0x10000;  // the kernel's mmap_min_addr
 
 class Resolver {
  public:
@@ -229,18 +230,18 @@ class Resolver {
       r.offers.value_type = found.type;
     }
     // What is known at the beginning is quick to ask for; what a pointer leads to may be there at the end
-    // only.
+    // only: what a null pointer leads to is near 0, where no program has memory.
     auto address = evaluate(where);
-    if (!address || !*address) {
+    if (!address || *address < kLeastAddress) {
       const Position now = session_.timeline().now();
       session_.timeline().go_to_end();
       address = evaluate(where);
       session_.timeline().go_to(now);
-      if (address)
+      if (address && *address >= kLeastAddress)
         result_.notes.push_back(
             fmt::format("'{}' is {:#x} at the end of the recording", spec.name, *address));
     }
-    if (!address)
+    if (!address || *address < kLeastAddress)
       throw Error(
           fmt::format("'{}' cannot be read: it is no memory, neither at the start nor at the end", spec.name),
           kExitUsage);
