@@ -335,7 +335,7 @@ const std::vector<KindHelp>& grammar() {
       {"return F", "F is left by its ret, or by a jump to another function; $retval"},
       {"write X [size N]", "memory is written to: a variable, or an address with a size; $old, $new, $addr"},
       {"change X, read X, access X", "… and is different then; is read; either"},
-      {"syscall [NAME] [before|after]", "a system call; $arg0… before it, $retval after it"},
+      {"syscall [NAME] [before|after]", "a system call; its arguments are in $rdi, $rsi, $rdx, $r10…, its result in $retval after it"},
       {"signal [NAME]", "in front of the delivery of a signal"},
       {"thread, fork, exec", "the call that starts a thread, makes a process, becomes another program"},
       {"output TEXT", "the call that writes TEXT to stdout or stderr"},
