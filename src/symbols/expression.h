@@ -20,13 +20,13 @@ namespace backstep::symbols {
 
 // What the event offers beyond what is at its place.
 struct EventVariables {
-  bool addr = false;       // $addr, $size: data events
-  bool old_value = false;  // $old
-  bool new_value = false;  // $new
-  TypeRef value_type;      // of $old and $new; null: an unsigned integer
-  bool retval = false;     // $retval: registers are as at the return of the function
-  bool args = false;       // $arg0…: registers are as at the entry of the function
-  uint64_t function = 0;   // an address in the function that they are of; 0: the place itself
+  bool addr = false;        // $addr, $size: data events
+  bool old_value = false;   // $old
+  bool new_value = false;   // $new
+  TypeRef value_type = {};  // of $old and $new; null: an unsigned integer
+  bool retval = false;      // $retval: registers are as at the return of the function
+  bool args = false;        // $arg0…: registers are as at the entry of the function
+  uint64_t function = 0;    // an address in the function that they are of; 0: the place itself
 
   // Words of its own: names without $ that stand for a state word.
   struct Named {
@@ -35,7 +35,7 @@ struct EventVariables {
     Kind kind = Kind::Unsigned;
     uint8_t state = replayer::kStateFirstFree;
   };
-  std::vector<Named> named;
+  std::vector<Named> named = {};
 };
 
 // An expression that makes no sense. what(): the sentence, the expression, and a caret under the column.

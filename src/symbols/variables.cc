@@ -94,18 +94,6 @@ bool in_own_frame(Dwarf_Attribute attribute) {
          ops[0].atom == DW_OP_fbreg && static_cast<int64_t>(ops[0].number) < 0;
 }
 
-bool is_executable(Elf* elf) {
-  GElf_Ehdr header;
-  size_t count = 0;
-  if (!gelf_getehdr(elf, &header) || elf_getphdrnum(elf, &count) != 0) return false;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Phdr segment;
-    if (gelf_getphdr(elf, static_cast<int>(i), &segment) && segment.p_type == PT_INTERP)
-      return header.e_type == ET_EXEC || header.e_entry != 0;
-  }
-  return header.e_type == ET_EXEC;
-}
-
 // A defined symbol of that name; `dynamic`: one that other modules see.
 std::optional<GElf_Sym> find_symbol(Elf* elf, const std::string& name, bool dynamic) {
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
@@ -138,6 +126,26 @@ bool is_variable(Dwarf_Die die) {
 
 }  // namespace
 
+// The C library can be run as a program, too, but it has a name as a library.
+bool is_executable(Elf* elf) {
+  GElf_Ehdr header;
+  size_t count = 0;
+  if (!gelf_getehdr(elf, &header) || elf_getphdrnum(elf, &count) != 0) return false;
+  bool interpreted = header.e_type == ET_EXEC, named = false;
+  for (size_t i = 0; i < count; i++) {
+    GElf_Phdr segment;
+    if (!gelf_getphdr(elf, static_cast<int>(i), &segment)) continue;
+    if (segment.p_type == PT_INTERP) interpreted = true;
+    if (segment.p_type != PT_DYNAMIC) continue;
+    Elf_Data* data =
+        elf_getdata_rawchunk(elf, static_cast<int64_t>(segment.p_offset), segment.p_filesz, ELF_T_DYN);
+    GElf_Dyn entry;
+    for (int n = 0; data && gelf_getdyn(data, n, &entry) && entry.d_tag != DT_NULL; n++)
+      if (entry.d_tag == DT_SONAME) named = true;
+  }
+  return interpreted && !named;
+}
+
 Variables::Variables(const Program& program) : program_(program), types_(Types::make(this)) {}
 
 Variables::~Variables() {
@@ -169,7 +177,7 @@ std::optional<Dwarf_Die> Variables::function_die(const Site& site) const {
   return die_at(site.module, site.function->die);
 }
 
-// Whether the parameters may not be in their places yet.
+// Whether the parameters may not be in their places yet: in the prologue.
 bool Variables::at_entry(const Site& site) const {
   if (!site.function || !site.block || site.block->kind == Scope::kInlined) return false;
   const ModuleIndex* index = program_.index(*site.module);
@@ -236,7 +244,11 @@ std::optional<Variable> Variables::in_scope(const Site& site, const Scope& scope
     Dwarf_Attribute place;
     if (parameter && scope.kind == Scope::kFunction && at_entry(site) &&
         dwarf_attr_integrate(&child, DW_AT_location, &place) && in_own_frame(place)) {
-      found = argument(site, its_number);
+      // What comes after the first instruction may use the registers for something else.
+      if (site.address == site.function->entry)
+        found = argument(site, its_number);
+      else
+        found = Variable{types_->of(site.module, &child), {.why = "the function has not stored it yet"}};
       return;
     }
     found = variable(site, site.module, child);
@@ -332,8 +344,9 @@ std::vector<Variables::Candidate> Variables::candidates(const Site& site, const 
 // use.
 std::optional<uint64_t> Variables::in_executable(const Module* module, const std::string& name) {
   for (const Module& other : program_.modules()) {
-    if (&other == module) continue;
     try {
+      if (&other == module && is_executable(other.elf().elf())) return {};
+      if (&other == module) continue;
       Elf* elf = other.elf().elf();
       if (!is_executable(elf)) continue;
       auto symbol = find_symbol(elf, name, true);

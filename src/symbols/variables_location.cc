@@ -169,10 +169,18 @@ class Translation {
         !dwarf_attr_integrate(&function, DW_AT_frame_base, &base) ||
         dwarf_getlocation_addr(&base, site_.address, &ops, &count, 1) != 1)
       throw Unsupported();
+    if (count > 0 && (ops[0].atom == DW_OP_reg6 || ops[0].atom == DW_OP_breg6) && !has_own_frame_pointer())
+      throw Unsupported();
     Translation inner(program_, site_, module_, base);
     inner.depth_ = depth_ + 1;
     code_.append(inner.word(ops, count));
     push();
+  }
+  // Before the function has set it, and after it has given it back, rbp is its caller's: then the frame is
+  // found by rsp.
+  bool has_own_frame_pointer() const {
+    const FrameRow* row = program_.frame_rules().at(program_, site_.pc);
+    return !row || !row->cfa_expression.empty() || row->cfa_register == UnwindRegisters::kRbp;
   }
   void frame_address() {
     const FrameRow* row = program_.frame_rules().at(program_, site_.pc);
@@ -543,13 +551,10 @@ class Translation {
 std::optional<int64_t> executable_offset(Elf* elf) {
   size_t count = 0;
   if (elf_getphdrnum(elf, &count) != 0) return {};
-  GElf_Ehdr header;
-  bool executable = gelf_getehdr(elf, &header) && header.e_type == ET_EXEC;
   std::optional<int64_t> offset;
   for (size_t i = 0; i < count; i++) {
     GElf_Phdr segment;
     if (!gelf_getphdr(elf, static_cast<int>(i), &segment)) continue;
-    if (segment.p_type == PT_INTERP) executable = true;
     if (segment.p_type == PT_TLS) {
       // glibc: the block's address is congruent to p_vaddr modulo the alignment
       const uint64_t align = segment.p_align ? segment.p_align : 1;
@@ -560,7 +565,7 @@ std::optional<int64_t> executable_offset(Elf* elf) {
         *offset -= static_cast<int64_t>(segment.p_vaddr & (align - 1));
     }
   }
-  return executable ? offset : std::nullopt;
+  return is_executable(elf) ? offset : std::nullopt;
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ struct bits { unsigned a : 3; int b : 5; unsigned long c : 40; enum color d : 8;
 struct node { char* name; struct node* next; struct point at; double weight; union { int i; float f; }; struct bits bits;
               int table[2][3]; void (*call)(int); char buffer[8]; };
 int counter = 42;
+int optind = 4711;  // the C library has one, too
 static int hidden = -7;
 unsigned char bytes[4] = {1, 2, 255, 4};
 __thread int per_thread = 99;
@@ -190,6 +191,7 @@ constexpr Case kCases[] = {
     {"n->name ~ \"rsx\"", "0"},
     {"greeting", "\"hello \\\"you\\\"\\n\""},
     {"counter", "42"},
+    {"optind", "4711"},
     {"hidden", "-7"},
     {"::counter", "42"},
     {"\"a.c\"::hidden", "-7"},
@@ -431,8 +433,7 @@ TEST(Expression, KnowsClassesReferencesAndNamespaces) {
       {"this == nullptr", "0"},
       {"prise", "error at 0: there is no variable 'prise' here; did you mean 'price'?"},
   };
-  for (const char* compiler :
-       {"g++ -O0", "g++ -O2", "clang++ -O0 -fstandalone-debug", "clang++ -O2 -fstandalone-debug"}) {
+  for (const char* compiler : {"g++ -O0", "g++ -O2", "clang++ -O0 -fstandalone-debug"}) {
     if (system(
             ("echo '#include <string>' | " + std::string(compiler) + " -x c++ -c - -o /dev/null 2>/dev/null")
                 .c_str()) != 0)
@@ -449,6 +450,211 @@ TEST(Expression, KnowsClassesReferencesAndNamespaces) {
       }
     }
   }
+}
+
+constexpr char kCalls[] = R"(
+struct small { int a; double b; };
+struct big { long l[4]; };
+struct pair { long first, second; };
+__attribute__((noinline, noclone)) struct pair mix(int a, double d, struct small s, char* t, struct big b, float g, char c, short h, long on_stack) {
+  struct pair p = {a + h + on_stack, (long)d};
+  __asm__ volatile("" : : "r"(&a), "r"(&t), "r"(&c), "r"(&s), "r"(&b), "r"(&g) : "memory");
+  return p;
+}
+__attribute__((noinline, noclone)) double half(int x) { __asm__ volatile("" : : : "memory"); return x / 2.0; }
+__attribute__((noinline, noclone)) struct big large(int x) { struct big b = {{x, 2, 3, 4}}; __asm__ volatile("" : : : "memory"); return b; }
+__attribute__((noinline, noclone)) void none(int x) { __asm__ volatile("" : : "r"(x) : "memory"); }
+int main(int argc, char** argv) {
+  struct small s = {7, 2.5};
+  struct big b = {{11, 12, 13, 14}};
+  struct pair p = mix(-3, 1.25, s, "text", b, 0.5f, 'q', -9, 1234567890123);
+  double d = half(9);
+  struct big l = large(5);
+  none(3);
+  return p.first == 0 && d == 0 && l.l[0] == 0;
+}
+)";
+
+TEST(Expression, KnowsArgumentsAtTheEntryAndResultsAtTheReturn) {
+  const Case arguments[] = {{"a", "-3"},
+                            {"$arg0", "-3"},
+                            {"d", "1.25"},
+                            {"$arg1 * 2", "2.5"},
+                            {"s", "{a = 7, b = 2.5}"},
+                            {"s.b", "2.5"},
+                            {"$arg2.a", "7"},
+                            {"t", "\"text\""},
+                            {"$arg3 == \"text\"", "1"},
+                            {"b.l[2]", "13"},
+                            {"$arg4", "{l = {11, 12, 13, 14}}"},
+                            {"g", "0.5"},
+                            {"c", "'q' (113)"},
+                            {"h", "-9"},
+                            {"on_stack", "1234567890123"},
+                            {"$arg8", "1234567890123"},
+                            {"$arg9", "error at 0: mix has 9 arguments, counted from $arg0"}};
+  for (const char* compiler : {"gcc -O0", "gcc -O2", "clang -O1"}) {
+    if (system(("echo 'int main(){}' | " + std::string(compiler) + " -x c - -o /dev/null 2>/dev/null")
+                   .c_str()) != 0)
+      continue;
+    SCOPED_TRACE(compiler);
+    TempDir dir;
+    Tracee tracee(dir, compiler, "a.c", kCalls);
+    const EventVariables entered{.args = true};
+    EventVariables returned{.retval = true};
+    auto enter = [&](const char* name) {
+      const auto functions = Here(tracee).program().functions(name);
+      ASSERT_EQ(functions.size(), 1u) << name;
+      returned.function = functions[0].entry;
+      tracee.run_to(functions[0].entry);
+    };
+    auto leave = [&] {
+      uint64_t back = 0;
+      const auto around = tracee.surroundings();
+      ASSERT_TRUE(around.read(tracee.context().gpr[RSP], &back, 8, around.argument));
+      tracee.run_to(back);
+    };
+    enter("mix");
+    {
+      Here here(tracee);
+      for (const Case& c : arguments) {
+        const std::string value = here.value(c.expression, entered);
+        if (value != "<optimized out>" || strstr(compiler, "-O0")) {
+          EXPECT_EQ(value, c.value) << c.expression;
+        }
+      }
+    }
+    leave();
+    EXPECT_EQ(Here(tracee).value("$retval", returned), "{first = 1234567890111, second = 1}");
+    EXPECT_EQ(Here(tracee).value("$retval.second == 1", returned), "1");
+    enter("half");
+    leave();
+    EXPECT_EQ(Here(tracee).value("$retval", returned), "4.5");
+    enter("large");
+    EXPECT_EQ(Here(tracee).value("$arg0", entered), "5");
+    leave();
+    EXPECT_EQ(Here(tracee).value("$retval.l[0] + $retval.l[3]", returned), "9");
+    enter("none");
+    leave();
+    EXPECT_EQ(Here(tracee).value("$retval", returned), "error at 0: none returns nothing");
+  }
+}
+
+TEST(Expression, NeverShowsAWrongValueWhileAFunctionSetsUpItsFrame) {
+  for (const char* compiler : {"gcc -O0", "gcc -O2", "clang -O0"}) {
+    if (system(("echo 'int main(){}' | " + std::string(compiler) + " -x c - -o /dev/null 2>/dev/null")
+                   .c_str()) != 0)
+      continue;
+    SCOPED_TRACE(compiler);
+    TempDir dir;
+    Tracee tracee(dir, compiler, "a.c", kCalls);
+    const auto function = Here(tracee).program().functions("mix").at(0);
+    tracee.run_to(function.entry);
+    Here here(tracee);
+    while (tracee.pc() >= function.ranges[0].first && tracee.pc() < function.ranges[0].second) {
+      for (const auto& [name, right] :
+           {std::pair("a", "-3"), std::pair("t", "\"text\""), std::pair("s.b", "2.5")}) {
+        const std::string value = here.value(name);
+        EXPECT_TRUE(value == right || value == "<optimized out>")
+            << name << " " << value << std::hex << tracee.pc() - function.entry;
+      }
+      tracee.step();
+    }
+  }
+}
+
+TEST(Expression, UsesWhatTheEventHas) {
+  TempDir dir;
+  Tracee tracee(dir, "gcc -O0", "a.c", kC);
+  tracee.run();
+  Here here(tracee);
+  EventVariables event{.addr = true, .old_value = true, .new_value = true};
+  EXPECT_EQ(here.value("$new", event), "4294967295");
+  event.value_type = here.compiler().compile("local", tracee.pc()).type;
+  EXPECT_EQ(here.value("$new", event), "-1");
+  EXPECT_EQ(here.value("$old > $new", event), "1");
+  EXPECT_EQ(here.value("$addr", event), "0x1234");
+  event.named = {{"ret", EventVariables::Named::Kind::Signed, replayer::kStateOld},
+                 {"path", EventVariables::Named::Kind::Text, replayer::kStateAddress}};
+  EXPECT_EQ(here.value("ret < 0", event), "0");
+  EXPECT_EQ(here.value("path", event), "<cannot read 0x1234>");
+  EXPECT_EQ(here.condition("path ~ \"conf\"", event), "unknown");
+  EXPECT_EQ(here.value("$rip == $pc"), "1");
+  EXPECT_EQ(here.value("$eax == (int)$rax"), "1");
+}
+
+// Whatever somebody types: an error or code, in bounded time, and the code ends.
+TEST(Expression, WithstandsAnyText) {
+  TempDir dir;
+  Tracee tracee(dir, "gcc -O2", "a.c", kC);
+  tracee.run();
+  Here here(tracee);
+  std::mt19937 random(7);
+  const std::vector<std::string> words = {
+      "n",    "local", "p",   "d",     "numbers", "->",     ".",     "[",  "]",    "(", ")",    "*",
+      "&",    "+",     "-",   "/",     "%",       "<<",     ">>",    "==", "!=",   "<", ">",    "&&",
+      "||",   "?",     ":",   "!",     "~",       "sizeof", "(int)", "x",  "bits", "a", "next", "1",
+      "0x7f", "2.5",   "'c'", "\"t\"", "struct",  "node",   "$rax",  "::", "="};
+  int compiled = 0;
+  for (int i = 0; i < 4000; i++) {
+    std::string text;
+    const unsigned length = random() % 12 + 1;
+    for (unsigned j = 0; j < length; j++)
+      text += i % 4 ? words[random() % words.size()] + " " : std::string(1, static_cast<char>(random()));
+    try {
+      here.shown(here.compiler().compile(text, tracee.pc()));
+      compiled++;
+    } catch (const ExpressionError& e) {
+      EXPECT_LE(e.column, text.size()) << text;
+    }
+  }
+  EXPECT_GT(compiled, 20);
+  for (const std::string& deep :
+       {std::string(4000, '('), std::string(4000, '!'), std::string(4000, '-') + "1", std::string(5000, '1'),
+        "1" + std::string(4000, '?')})
+    EXPECT_THROW(here.compiler().compile(deep, tracee.pc()), ExpressionError);
+  std::string sum = "1";
+  for (int i = 0; i < 1000; i++) sum += "+n";
+  EXPECT_THROW(here.compiler().compile(sum, tracee.pc()), ExpressionError);  // pointers cannot be added
+  sum = "1";
+  for (int i = 0; i < 1500; i++) sum += "+1";
+  EXPECT_EQ(here.value(sum), "1501");
+}
+
+TEST(Expression, WithstandsAnyBytecode) {
+  std::mt19937 random(11);
+  auto context = std::make_unique<Context>();
+  auto none = [](uint64_t address, uint64_t* to, unsigned, const void*) {
+    *to = address;
+    return address % 3 != 0;
+  };
+  replayer::Surroundings around{.ctx = *context, .read = none};
+  around.vectors = true;
+  around.floats = replayer::float_operation;
+  around.set(replayer::kStateTick, 9);
+  for (int i = 0; i < 20000; i++) {
+    std::vector<uint8_t> code;
+    for (unsigned n = random() % 40; n > 0; n--)
+      code.push_back(static_cast<uint8_t>(random() % 3 ? random() % 0x34 : 0x80 + random() % 0x24));
+    uint64_t words[4];
+    replayer::evaluate(code.data(), code.size(), around, words, 4);
+  }
+  auto run = [&](const std::vector<uint8_t>& code) {
+    return replayer::evaluate(code.data(), code.size(), around);
+  };
+  using namespace replayer;
+  EXPECT_EQ(run({kState, kStateTick, kEnd}).value, 9u);
+  EXPECT_EQ(run({kState, kStateOld, kEnd}).why, Unknown::State);
+  EXPECT_EQ(run({kConst8, 3, kRef8, kEnd}).why, Unknown::Memory);
+  EXPECT_EQ(run({kConst8, 3, kRef8, kEnd}).value, 3u);
+  EXPECT_EQ(run({kConst8, 3, kConst8, 0, kDivSigned, kEnd}).why, Unknown::Division);
+  EXPECT_EQ(run({kGoto, 0, 0}).why, Unknown::BadCode);
+  EXPECT_EQ(run({kReg, 0, 3, kEnd}).known, true);
+  around.lost_registers = 1 << 3;
+  EXPECT_EQ(run({kReg, 0, 3, kEnd}).known, false);
+  EXPECT_EQ(run({kConst8, 2, kFloatFromSigned, kFloatToSigned, kEnd}).value, 2u);
+  around.floats = nullptr;  // the hot world
+  EXPECT_EQ(run({kConst8, 2, kFloatFromSigned, kEnd}).why, Unknown::HostOnly);
 }
 
 }  // namespace
