@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "replay/agent_expression_hot.h"
 #include "symbols/unwind.h"
 
 namespace backstep::session {
@@ -14,22 +13,13 @@ namespace {
 // DWARF's number of each general register, by the hardware's.
 constexpr size_t kDwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Does the code use a register that is not known in this frame?
-bool uses_unknown(const std::vector<uint8_t>& code, uint32_t known) {
-  // gdb's numbers to DWARF's; flags have none.
-  constexpr unsigned kNumbers[18] = {0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31};
-  for (size_t at = 0; at < code.size();) {
-    const uint8_t op = code[at];
-    const int operands = replayer::operands_of(op);
-    if (operands < 0) return true;
-    if (op == replayer::kVector && known != ~0u) return true;
-    if (op == replayer::kReg && at + 2 < code.size()) {
-      const unsigned number = code[at + 1] << 8 | code[at + 2];
-      if (number >= 18 || !(known >> kNumbers[number] & 1)) return true;
-    }
-    at += 1 + static_cast<size_t>(operands);
-  }
-  return false;
+// Those registers, by gdb's numbers, that are not known by DWARF's; flags never are in an outer frame.
+uint32_t lost_of(uint32_t known) {
+  constexpr unsigned kNumbers[17] = {0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  uint32_t lost = known == ~0u ? 0 : 1u << 17;
+  for (unsigned i = 0; i < 17; i++)
+    if (!(known >> kNumbers[i] & 1)) lost |= 1u << i;
+  return lost;
 }
 
 }  // namespace
@@ -118,11 +108,6 @@ ValueFacts Present::evaluate(const std::string& expression, const FrameState& st
     facts.why = compiled.why;
     return facts;
   }
-  if (uses_unknown(compiled.code.code, state.known)) {
-    facts.text = "<not saved>";
-    facts.why = "it was in a register that the functions called from here have used since";
-    return facts;
-  }
   timeline::Worker& worker = session_.timeline().present();
   auto context = std::make_unique<Context>();
   std::memcpy(context->gpr, state.registers.gpr, sizeof context->gpr);
@@ -135,7 +120,9 @@ ValueFacts Present::evaluate(const std::string& expression, const FrameState& st
     std::memcpy(to, bytes.data(), size);
     return true;
   };
-  replayer::Surroundings around{.ctx = *context, .read = read, .argument = &worker, .vectors = true};
+  replayer::Surroundings around{
+      .ctx = *context, .read = read, .argument = &worker, .vectors = state.known == ~0u};
+  around.lost_registers = lost_of(state.known);
   around.floats = replayer::float_operation;
   const auto now = worker.state();
   around.set(replayer::kStateTick, now.at.tick);
@@ -146,7 +133,11 @@ ValueFacts Present::evaluate(const std::string& expression, const FrameState& st
   const replayer::Captured value = replayer::capture(compiled.code, around);
   facts.text = symbols::format(compiled, value.bytes, value.readable);
   facts.json = symbols::to_json(compiled, value.bytes, value.readable);
-  if (!value.readable) facts.why = "it cannot be read here";
+  if (value.readable) return facts;
+  facts.why = "it cannot be read here";
+  if (!around.lost_registers || !value.bytes.empty()) return facts;
+  facts.text = "<not saved>";
+  facts.why = "it was in a register that the functions called from here have used since";
   return facts;
 }
 
