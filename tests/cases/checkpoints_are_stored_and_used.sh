@@ -83,7 +83,7 @@ PY
   grep -q 'checkpoint .* is not used: ' serve || fail "nothing was said of damage: $(cat serve)"
   expect 3 "$BACKSTEP" checkpoints --verify rec-crash
 done
-grep -q 'it has version 3, not 2' serve || fail "the version was not named"
+grep -Eq 'it has version [0-9]+, not [0-9]+' serve || fail "the version was not named"
 
 # Those of another recording of the same program are not this one's.
 mv rec-crash first

@@ -30,7 +30,7 @@ int main(void) {
 }
 END
 gcc -O1 -w -o calls calls.c
-expect 7 "$BACKSTEP" record -q -o known ./calls
+expect 7 "$BACKSTEP" record -q -o known ./calls 3>&- # the first descriptor that it opens is 3
 
 # count N [OPTION...] [FILTER]: as many calls are listed.
 count() {
