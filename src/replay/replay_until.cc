@@ -131,13 +131,11 @@ bool Replayer::meet_moments(const Position& now) {
     meet(due);
     return true;
   });
-  for (const TapSet::Due* due; (due = taps_.due()) != nullptr; taps_.pass_due()) {
-    if (is_at(now, due->at)) {
-      due->after ? after_.push_back(*due) : meet(*due);
-    } else if (now.tick < due->at.tick || (now.tick == due->at.tick && now < due->at)) {
-      break;
-    }
-  }
+  taps_.take_due(now.tick, [&](const TapSet::Due& due) {
+    if (!is_at(now, due.at)) return now.tick > due.at.tick || (due.at.event && now > due.at);
+    due.after ? after_.push_back(due) : meet(due);
+    return true;
+  });
   return stop;
 }
 
@@ -168,11 +166,14 @@ void Replayer::note_conditions() {
 void Replayer::touch(size_t index) {
   const Tap& tap = watch_.spec(index);
   Surroundings around = surroundings();
+  // When and who: of what touched them, which may have been a call, or the thread's last doing.
+  around.set(kStateTick, before_.tick);
+  around.set(kStateThread, static_cast<uint64_t>(thread_before_));
   around.set(kStateAddress, tap.start);
   around.set(kStateSize, tap.length);
   around.set(kStateOld, watch_.old_value(index));
   around.set(kStateNew, watch_.new_value(index));
-  bs_taps.thread = process_.current().name;
+  bs_taps.thread = thread_before_;
   const bool stop = tap.action == Tap::Stop && backward
                         ? held_before_[index]
                         : taps_.meet_one(watch_.tap(index), around, before_.event, before_.tick, before_.pc);
@@ -205,6 +206,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_hit_.reset();
   watcher_counts_ = counts();
   before_ = position();
+  thread_before_ = process_.current().name;
   if (resume_call_) {
     with_memory_open([&] {
       resume_call_ = false;
@@ -230,18 +232,21 @@ void Replayer::advance(const Until& until, bool stepping) {
   }
 
   Tick limit = std::min(until.tick, next_period_);
-  Address ours[3] = {};
-  auto aim = [&](Tick tick, Address pc, Address& own) {
+  std::vector<Address> ours;
+  auto aim = [&](Tick tick, Address pc) {
     if (tick > ctx.tick) {
       limit = std::min(limit, tick);
     } else if (tick == ctx.tick && pc != 0) {
       limit = std::min(limit, ctx.tick + 1);
-      if (engine::add_break(pc)) own = pc;
+      if (engine::add_break(pc)) ours.push_back(pc);
     }
   };
-  if (goal_) aim(goal_->tick, goal_->pc, ours[0]);
-  if (until.point) aim(until.point->tick, until.point->pc, ours[1]);
-  if (const TapSet::Due* due = taps_.due()) aim(due->at.tick, due->at.pc, ours[2]);
+  if (goal_) aim(goal_->tick, goal_->pc);
+  if (until.point) aim(until.point->tick, until.point->pc);
+  for (const TapSet::Due& due : taps_.due()) {
+    aim(due.at.tick, due.at.pc);
+    if (due.at.tick > ctx.tick) break;
+  }
 
   std::optional<engine::Stop> stop;
   if (stepping || engine::find_break(ctx.rip)) note_conditions();
@@ -259,8 +264,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   }
   ctx.limit = ~0ull;
   watch_.disarm();
-  for (Address pc : ours)
-    if (pc) engine::remove_break(pc);
+  for (Address pc : ours) engine::remove_break(pc);
   if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
     compare_watched(touched_by_step);
   if (!stop) return;
@@ -347,8 +351,10 @@ Halt Replayer::run_until(const Until& until) {
     const Position now = position();
     if (outcome_) return halt(Halt::Ended);
     // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
-    // doing, which has not been executed.
-    const bool over = until.before && until.point && now >= *until.point;
+    // doing, which has not been executed. (A point without an event is not to be compared: a run goes no
+    // further than there, or to the next tick.)
+    const bool over =
+        until.before && until.point && (is_at(now, *until.point) || now.tick > until.point->tick);
     const bool stop = (!over || !after_.empty()) && meet_moments(now);
     if (!first && ((!over && (meet_period() | meet_taps())) || stop)) return halt(Halt::Break);
     if (until.point) {

@@ -161,11 +161,21 @@ bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, 
   return false;
 }
 
+void TapSet::take_due(Tick tick, const std::function<bool(const Due&)>& done) {
+  const auto first = due_.begin() + static_cast<ptrdiff_t>(next_due_);
+  const auto end = std::find_if(first, due_.end(), [&](const Due& d) { return d.at.tick > tick; });
+  // What is done moves to the front, where the past is.
+  const auto rest = std::stable_partition(first, end, done);
+  next_due_ = static_cast<size_t>(rest - due_.begin());
+}
+
 bool TapSet::meet_period(const Surroundings& around, uint64_t event) {
   bool stop = false;
-  for (size_t i = 0; i < taps_.list.size(); i++)
-    if (taps_.list[i].kind == Tap::Period && around.ctx.tick % taps_.list[i].length == 0)
+  for (size_t i = 0; i < taps_.list.size(); i++) {
+    const Tap& tap = taps_.list[i];
+    if (tap.kind == Tap::Period && !tap.off && around.ctx.tick % tap.length == 0)
       stop |= meet_one(i, around, event, around.ctx.tick, around.ctx.rip);
+  }
   return stop;
 }
 

@@ -1,7 +1,9 @@
 // The taps that a replayer has installed: compiled for both worlds, with what they have counted and logged.
 #pragma once
 #include <deque>
+#include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -50,8 +52,11 @@ class TapSet {
     size_t tap = 0;
     bool after = false;
   };
-  const Due* due() const { return next_due_ < due_.size() ? &due_[next_due_] : nullptr; }
-  void pass_due() { next_due_++; }
+  // Those that are still to come.
+  std::span<const Due> due() const { return std::span(due_).subspan(next_due_); }
+  // Those of this tick and before, and not of the next: takes out what `done` says. (Which of a tick's places
+  // are met, and in which order, is not known beforehand.)
+  void take_due(Tick tick, const std::function<bool(const Due&)>& done);
 
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }

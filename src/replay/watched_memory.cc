@@ -59,9 +59,6 @@ void WatchedMemory::set(const std::vector<Tap>& taps) {
     const Tap& w = taps[i];
     if (!w.is_data() || w.off || w.length == 0) continue;
     for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
-      const guest::Region* r = process_.map.find(page);
-      if (wants_reads(w) && r && (r->prot & PROT_EXEC))
-        throw Error(fmt::format("reads of {:#x} cannot be watched: its page holds code", w.start));
       pages_.push_back(page);
     }
     watches_.push_back({w, i, {}, {}, false});
@@ -73,6 +70,12 @@ void WatchedMemory::set(const std::vector<Tap>& taps) {
     for (const Watched& w : watches_)
       if (wants_reads(w.spec) && w.spec.start < pages_[i] + kPage && pages_[i] < w.spec.start + w.spec.length)
         unreadable_[i] = true;
+  try {
+    refuse_code();
+  } catch (const Error&) {
+    watches_.clear();
+    throw;
+  }
   checked_ = !watches_.empty();
   ranges_.clear();
   for (const Watched& w : watches_) {
@@ -88,8 +91,18 @@ void WatchedMemory::set(const std::vector<Tap>& taps) {
   remember();
 }
 
+// Translating code means to read it; and a page may become code at any time.
+void WatchedMemory::refuse_code() const {
+  for (size_t i = 0; i < pages_.size(); i++) {
+    const guest::Region* r = unreadable_[i] ? process_.map.find(pages_[i]) : nullptr;
+    if (r && (r->prot & PROT_EXEC))
+      throw Error(fmt::format("reads of memory at {:#x} cannot be watched: its page holds code", pages_[i]));
+  }
+}
+
 void WatchedMemory::arm() {
   if (armed_ || watches_.empty()) return;
+  refuse_code();
   armed_ = true;
   if (checked_) {
     Context& ctx = context();

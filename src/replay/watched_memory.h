@@ -42,6 +42,7 @@ class WatchedMemory {
   size_t count() const { return watches_.size(); }
 
  private:
+  void refuse_code() const;
   struct Watched {
     Tap spec;
     size_t tap = 0;

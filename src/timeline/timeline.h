@@ -101,7 +101,8 @@ class Timeline {
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
   Swept sweep(const Sweep& sweep);
-  std::vector<Position> cuts() const;  // where checkpoints are, in the order of time
+  // Where a stretch is quick to begin: at ticks behind checkpoints, in the order of time.
+  std::vector<Position> cuts() const;
   // In a diversion: runs on there.
   Halt run_diverted(const Taps& taps, std::optional<int> step_tid);
 
