@@ -64,7 +64,7 @@ size_t references_in(std::string_view name) {
 
 bool run_demangler(const char* name, Demangled& out) {
   if (setjmp(out.enough) != 0) return false;
-  return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) != 0;
+  return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;  // -2: no mangled name
 }
 
 // An open ELF file and, if it has any, its DWARF.
