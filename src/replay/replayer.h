@@ -215,7 +215,7 @@ class Replayer {
   WatchedMemory::Hits written_here_;  // by the replayer itself, in this round
   std::optional<size_t> watch_hit_;   // in the last round …
   Position before_;                   // … which began here
-  int thread_before_ = 0;  // who had the turn there: virtual name
+  int thread_before_ = 0;             // who had the turn there: virtual name
   bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
   bool deliver_ = false;
   struct {
