@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostUnits = 1 << 20;
 constexpr size_t kMostUnitRanges = 1 << 22;  // of all units
-constexpr size_t kMostRows = 1 << 26;        // likewise; hostile units share one line table
+constexpr size_t kMostRows = 1 << 25;        // likewise; hostile units share one line table
 
 uint32_t hash_of(std::string_view text) {
   return static_cast<uint32_t>(std::hash<std::string_view>()(text));

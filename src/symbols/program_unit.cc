@@ -71,7 +71,7 @@ bool contains(const std::vector<Range>& sorted, uint64_t address) {
 class Unit::Reader {
  public:
   Reader(const Unit& unit) : unit_(unit) {
-    unit_.prefixes_.push_back("");
+    unit_.prefixes_.push_back({});
     const char* producer = text_of(&unit_.die_, DW_AT_producer);
     gnu_ = producer && strstr(producer, "GNU");
   }
@@ -182,7 +182,9 @@ class Unit::Reader {
   void read_ranges(Dwarf_Die* die) {
     Dwarf_Addr base = 0, start = 0, end = 0;
     size_t count = 0;
-    for (ptrdiff_t at = 0; count++ < kMostRanges && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;)
+    // Many scopes may point to one long list.
+    size_t most = unit_.ranges_.size() < kMostRanges + 16 * unit_.scopes_.size() ? kMostRanges : 1;
+    for (ptrdiff_t at = 0; count++ < most && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;)
       if (start < end && contains(unit_.code_, start)) unit_.ranges_.push_back({start, end});
   }
 
@@ -224,8 +226,7 @@ class Unit::Reader {
   uint32_t extend(uint32_t prefix, Dwarf_Die* die, int tag) {
     const char* name = dwarf_diename(die);
     if (!name && tag != DW_TAG_namespace) return prefix;
-    if (unit_.prefixes_[prefix].size() > 4096) return prefix;
-    unit_.prefixes_.push_back(unit_.prefixes_[prefix] + (name ? name : "(anonymous namespace)") + "::");
+    unit_.prefixes_.push_back({prefix, name ? name : "(anonymous namespace)"});
     return static_cast<uint32_t>(unit_.prefixes_.size() - 1);
   }
 
@@ -377,12 +378,20 @@ const std::string& Unit::qualified(const Scope& scope) const {
   return at->second;
 }
 
+std::string Unit::prefix(uint32_t number) const {
+  constexpr size_t kLongest = 4096;
+  std::string text;
+  for (; number != 0 && text.size() < kLongest; number = prefixes_[number].outer)
+    text = std::string(prefixes_[number].name, strnlen(prefixes_[number].name, kLongest)) + "::" + text;
+  return text;
+}
+
 std::string Unit::make_qualified(const Scope& scope) const {
   if (scope.linkage && strncmp(scope.linkage, "_Z", 2) == 0) {
     std::string demangled = demangle(scope.linkage);
     if (demangled != scope.linkage) return std::string(split_name(demangled).qualified);
   }
-  return prefixes_[scope.prefix] + (scope.name ? scope.name : scope.linkage ? scope.linkage : "");
+  return prefix(scope.prefix) + (scope.name ? scope.name : scope.linkage ? scope.linkage : "");
 }
 
 std::string Unit::full(const Scope& scope) const {

@@ -92,7 +92,13 @@ class Unit {
   mutable std::vector<LineRow> rows_;
   mutable std::vector<Scope> scopes_;
   mutable std::vector<Range> ranges_;
-  mutable std::vector<std::string> prefixes_;  // "ns::Class::"
+  // "ns::Class::": the last part and where the rest is. The first is the empty one.
+  struct Prefix {
+    uint32_t outer = 0;
+    const char* name = nullptr;
+  };
+  std::string prefix(uint32_t number) const;
+  mutable std::vector<Prefix> prefixes_;
   mutable std::unordered_map<const Scope*, std::string> qualified_;
   mutable RangeMap innermost_;  // of the scopes that gdb makes blocks of
   mutable bool location_lists_ = false;

@@ -12,6 +12,8 @@
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <setjmp.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,8 +28,44 @@
 #include "base/fd.h"
 #include "symbols/program_index.h"
 
+// A part of libstdc++ that only its static library shows.
+extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char* name,
+                                                                   void (*add)(const char*, size_t, void*),
+                                                                   void* to);
+
 namespace backstep::symbols {
 namespace {
+
+// A name of a hundred letters can be made to stand for one of a terabyte, by references to its own parts. So
+// we take the plain name piece by piece and leave in the middle if it gets too long; the demangler has all
+// its memory on the stack, and no destructors there.
+struct Demangled {
+  std::string text;
+  jmp_buf enough;
+
+  static void add(const char* piece, size_t size, void* to) {
+    constexpr size_t kLongest = 64 << 10;
+    auto* self = static_cast<Demangled*>(to);
+    if (self->text.size() + size > kLongest) longjmp(self->enough, 1);
+    self->text.append(piece, size);
+  }
+};
+
+// How often a mangled name may refer to parts of itself ("S1_", "T_"): what that allows it to grow by, if
+// nothing stops the demangler.
+size_t references_in(std::string_view name) {
+  size_t count = 0;
+  for (size_t at = 0; (at = name.find_first_of("ST", at)) != name.npos; at++) {
+    size_t end = name.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", at + 1);
+    if (end != name.npos && name[end] == '_') count++;
+  }
+  return count;
+}
+
+bool run_demangler(const char* name, Demangled& out) {
+  if (setjmp(out.enough) != 0) return false;
+  return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;
+}
 
 // An open ELF file and, if it has any, its DWARF.
 struct Open {
@@ -57,7 +95,22 @@ struct Open {
     elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
     if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
     dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+    if (dwarf && !shared_part_is_a_file(path)) {
+      dwarf_end(dwarf);
+      dwarf = nullptr;
+    }
     return true;
+  }
+
+  // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
+  // would wait for a terminal's or a pipe's data.
+  bool shared_part_is_a_file(const std::string& path) const {
+    const char* name = nullptr;
+    const void* id = nullptr;
+    if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id) <= 0 || !name) return true;
+    struct stat about;
+    std::string where = name[0] == '/' ? name : path.substr(0, path.rfind('/') + 1) + name;
+    return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
   }
 };
 
@@ -272,6 +325,13 @@ std::string Place::text() const {
 }
 
 std::string demangle(const std::string& name) {
+  // The demangler takes other text for the name of a type: "f" is float.
+  if (!name.starts_with("_Z")) return name;
+  if (__gcclibcxx_demangle_callback) {
+    Demangled out;
+    return run_demangler(name.c_str(), out) && !out.text.empty() ? out.text : name;
+  }
+  if (references_in(name) > 24) return name;
   int status = 0;
   char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   std::string result = status == 0 && plain ? plain : name;

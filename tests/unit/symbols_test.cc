@@ -148,6 +148,16 @@ TEST(Symbols, Demangle) {
   EXPECT_EQ(demangle("_Z3fooi"), "foo(int)");
   EXPECT_EQ(demangle("main"), "main");
   EXPECT_EQ(demangle(""), "");
+  EXPECT_EQ(demangle("f"), "f");  // not "float"
+  EXPECT_EQ(demangle("_Z"), "_Z");
+}
+
+TEST(Symbols, DoNotGrowBeyondMeasure) {
+  // Each part is a pair of the part before.
+  std::string name = "_Z1f1PI1aS0_E";
+  for (char c : std::string("123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    name += std::string("S_IS") + c + "_S" + c + "_E";
+  EXPECT_EQ(demangle(name), name);
 }
 
 }  // namespace
