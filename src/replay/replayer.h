@@ -210,9 +210,10 @@ class Replayer {
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   Tick next_period_ = ~0ull;
   void note_cut();
-  std::vector<engine::DataRange> cuts_;  // blocks of code that the guest was stopped in: [stop, end of the block)
+  std::vector<engine::DataRange>
+      cuts_;                        // blocks of code that the guest was stopped in: [stop, end of the block)
   std::vector<TapSet::Due> after_;  // matches behind the event that comes next
-  std::vector<bool> held_before_;  // by watchpoint: the condition held in front of what is being done
+  std::vector<bool> held_before_;   // by watchpoint: the condition held in front of what is being done
   WatchedMemory watch_{process_};
   bool watcher_counts_ = true;        // the thread that began the round is one that is asked for
   WatchedMemory::Hits written_here_;  // by the replayer itself, in this round

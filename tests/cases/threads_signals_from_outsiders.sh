@@ -2,7 +2,7 @@
 # Signals that an unrecorded process sends to the first thread alone reach it as they do natively, wherever it waits.
 source "$(dirname "$0")/lib.bash"
 export LIMIT=120
-mkfifo orders done
+mkfifo orders "done"
 # sent_to COMMAND...: runs it with a sender beside it.
 sent_to() {
   rm -f orders.pid
