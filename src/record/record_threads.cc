@@ -42,8 +42,7 @@ using recording::TurnReason;
 
 namespace {
 
-constexpr int64_t kSecondLook = 10'000'000;  // ns: how soon a request for a turn is repeated
-constexpr int64_t kSlice = 2'000'000;        // ns that a thread may keep the turn while others want it
+constexpr int64_t kSlice = 2'000'000;  // ns that a thread may keep the turn while others want it
 
 }  // namespace
 
@@ -132,7 +131,6 @@ void Recorder::end_threads() {
   timer_ = -1;
   alarm_.reset();
   armed_ = 0;
-  repeats_ = false;
 }
 
 // In place of a timer. An alarm that is set for later is called off first; the runner hears of that, and
@@ -147,30 +145,16 @@ void Recorder::set_alarm(int64_t when) {
   begin_call(*alarm_, SYS_clock_nanosleep, args);
 }
 
-// A timer is needed while others want the turn, and for the next deadline. It repeats itself until it is set
-// anew or nobody needs it: a request that gets lost (the kernel's clock and that of the vdso need not agree
-// to the nanosecond on which one it was) costs some milliseconds then, and not the life of a program that
-// spins until somebody else has had the turn.
+// A timer is needed while others want the turn, and for the next deadline.
 void Recorder::arm_timer() {
   int64_t wanted = turns_.next_deadline();
   const int64_t now = monotonic_ns();
   if (turns_.anyone_ready()) wanted = std::min(wanted, now + kSlice);
-  if (wanted == kNever) return rest_timer();
-  if (armed_ > now && armed_ <= wanted) return;
+  if (wanted == kNever || (armed_ > now && armed_ <= wanted)) return;
   armed_ = std::max(wanted, now + 1);
   if (alarm_) return set_alarm(armed_);
-  itimerspec spec{{0, kSecondLook}, {armed_ / kSecond, armed_ % kSecond}};
+  itimerspec spec{{0, 0}, {armed_ / kSecond, armed_ % kSecond}};
   syscall(SYS_timer_settime, timer_, TIMER_ABSTIME, &spec, nullptr);
-  repeats_ = true;
-}
-
-// Nobody needs the timer. If it is still to come, it may: that is cheaper than to set it anew each time.
-void Recorder::rest_timer() {
-  if (!repeats_ || armed_ > monotonic_ns()) return;
-  const itimerspec never{};
-  syscall(SYS_timer_settime, timer_, 0, &never, nullptr);
-  repeats_ = false;
-  armed_ = 0;
 }
 
 // Whose turn it is: first come, first served; in chaos mode anybody's, and some are held back for a while.
@@ -229,7 +213,6 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
   std::optional<size_t> choice;
   int64_t until = kNever;
   while (!turns_.anyone_ready() || !(choice = choose_next(until))) {
-    rest_timer();
     fall_asleep();
     turns_.idle(until);
     wake_up();

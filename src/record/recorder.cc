@@ -308,6 +308,8 @@ void Recorder::run() {
       if (stop_asked_) serve_stop();
       serve_letters(false);
     } while (bs_record.turn_request);
+    // What the current thread did may have made another one ready, and it may never stop by itself.
+    if (bs_record.threads && turns_.anyone_ready()) arm_timer();
     before_guest();
   }
 }

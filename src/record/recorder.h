@@ -148,7 +148,6 @@ class Recorder final : public guest::Placer {
   void preempt();
   void finish_call(Task& task);
   void arm_timer();
-  void rest_timer();
   void set_alarm(int64_t when);
   std::optional<size_t> choose_next(int64_t& until);  // none: nobody before this time
   void forget_timer(int id);
@@ -574,7 +573,6 @@ class Recorder final : public guest::Placer {
       first_mask_;  // what the first kernel thread blocks, if it is a body; none: not known
   Chaos chaos_;
   int64_t armed_ = 0;            // when the timer fires that asks for a turn; 0: not armed
-  bool repeats_ = false;         // it goes on behind that
   int timer_ = -1;               // that timer; -1: none
   std::unique_ptr<Body> alarm_;  // … if the kernel makes us none
   timespec alarm_time_{};

@@ -3,6 +3,7 @@
 source "$(dirname "$0")/lib.bash"
 export LIMIT=$PATIENCE
 same_program thr_spin
+same_program thr_woken
 same_program thr_sched
 program thr_race 4 300000 plain
 ! grep -q "counter 1200000 of 1200000" thr_race.out || say "no update was lost: the threads ran one after another"
