@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 
 #include "cli/format.h"
+#include "serve/packets.h"
 
 namespace backstep::cli {
 namespace {
+
+using serve::escaped;
 
 constexpr double kWidth = 1200, kRow = 18, kMargin = 10, kTop = 40;
 constexpr double kLetter = 7;  // width of a letter, about
@@ -17,29 +20,6 @@ struct Box {
   std::map<std::string, std::unique_ptr<Box>> above;
   uint64_t samples = 0;
 };
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 size_t height(const Box& box) {
   size_t most = 0;

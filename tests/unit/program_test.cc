@@ -199,7 +199,7 @@ void compare_with_gdb(const std::string& compile, const char* source, const std:
 }
 
 TEST(Program, BreaksWhereGdbDoes) {
-  if (!installed("gdb")) GTEST_SKIP() << "gdb is not installed";
+  ASSERT_TRUE(installed("gdb")) << "apt-get install it";
   for (const char* compiler : {"gcc", "clang"}) {
     if (!installed(compiler)) continue;
     for (const char* flags : {"-O0", "-O0 -gdwarf-4 -no-pie", "-O2", "-O0 -fomit-frame-pointer"})
@@ -209,7 +209,7 @@ TEST(Program, BreaksWhereGdbDoes) {
 }
 
 TEST(Program, BreaksWhereGdbDoesInCpp) {
-  if (!installed("gdb")) GTEST_SKIP() << "gdb is not installed";
+  ASSERT_TRUE(installed("gdb")) << "apt-get install it";
   for (const char* compiler : {"g++", "clang++"}) {
     if (!installed(compiler)) continue;
     // Without cold parts: gdb 13 takes those for the beginning of the function.
