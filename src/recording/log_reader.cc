@@ -12,24 +12,85 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
 
 namespace backstep::recording {
 
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// Where the last chunk begins: chunks that others follow do not change any more. `size` becomes less if the
+// file did.
+uint64_t find_tail(int fd, uint64_t& size) {
+  FileHeader file{};
+  uint64_t at = 0;
+  if (pread(fd, &file, sizeof file, 0) == sizeof file) at = file.header_size;
+  while (at < size) {
+    ChunkHeader chunk{};
+    const ssize_t got = pread(fd, &chunk, sizeof chunk, static_cast<off_t>(at));
+    if (got <= 0) {
+      size = at;
+    } else if (got < static_cast<ssize_t>(sizeof chunk) || chunk.magic != kChunkMagic ||
+               chunk.header_crc != chunk_header_crc(chunk) || chunk.capacity < sizeof chunk ||
+               chunk.capacity >= size - at) {
+      break;
+    } else {
+      at += chunk.capacity;
+    }
+  }
+  return std::min(at, size);
+}
+
+// [from, size) of the file into memory of which most may stay untouched: what is zero there is so already.
+// How far the file goes now.
+uint64_t copy_tail(int fd, uint8_t* data, uint64_t from, uint64_t size) {
+  std::vector<uint8_t> buffer(std::min<uint64_t>(size - from, 1 << 20));
+  while (from < size) {
+    const ssize_t got =
+        pread(fd, buffer.data(), std::min<uint64_t>(buffer.size(), size - from), static_cast<off_t>(from));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    for (uint64_t at = 0; at < static_cast<uint64_t>(got);) {
+      const uint64_t n = std::min<uint64_t>(kPage - (from + at) % kPage, static_cast<uint64_t>(got) - at);
+      if (std::any_of(&buffer[at], &buffer[at] + n, [](uint8_t b) { return b != 0; }))
+        std::memcpy(data + from + at, &buffer[at], n);
+      at += n;
+    }
+    from += static_cast<uint64_t>(got);
+  }
+  return from;
+}
+
+}  // namespace
+
 LogFile::LogFile(const std::string& path) : path_(path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Error(fmt::format("cannot open the log {}: {}", path, errno_text(errno)));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) throw Error(fmt::format("cannot open the log {}: {}", path, errno_text(errno)));
   struct stat st {};
-  fstat(fd, &st);
-  auto size = static_cast<size_t>(st.st_size);
-  void* p = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-  close(fd);
+  fstat(fd.get(), &st);
+  auto size = static_cast<uint64_t>(st.st_size);
+  const uint64_t tail = find_tail(fd.get(), size);
+  mapped_ = size;
+  void* p = size ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0) : MAP_FAILED;
   if (p == MAP_FAILED)
     throw Error(fmt::format("the log {} is empty: nothing was recorded", path), kExitDivergence);
   data_ = {static_cast<const uint8_t*>(p), size};
+  // The process may be at it still, and cuts the last chunk when it ends: what is mapped of that would be gone
+  // from under us. So we have a copy of it.
+  const uint64_t copied = tail / kPage * kPage;
+  if (copied < size) {
+    if (mmap(static_cast<uint8_t*>(p) + copied, size - copied, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+      throw Error(fmt::format("cannot map the log {}: {}", path, errno_text(errno)));
+    size = copy_tail(fd.get(), static_cast<uint8_t*>(p), copied, size);
+    data_ = data_.first(size);
+  }
   FileHeader header{};
   if (size < sizeof header)
     throw Error(fmt::format("the log {} is damaged: it ends inside its header", path), kExitDivergence);
@@ -56,7 +117,7 @@ LogFile::LogFile(const std::string& path) : path_(path) {
 }
 
 LogFile::~LogFile() {
-  if (!data_.empty()) munmap(const_cast<uint8_t*>(data_.data()), data_.size());
+  if (mapped_) munmap(const_cast<uint8_t*>(data_.data()), mapped_);
 }
 
 uint64_t LogFile::start_ns() const {

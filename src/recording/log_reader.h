@@ -46,6 +46,7 @@ class LogFile {
  private:
   std::string path_;
   std::span<const uint8_t> data_;
+  uint64_t mapped_ = 0;
   FileHeader header_{};
   uint64_t offset_ = 0, events_ = 0;
   uint32_t chunks_ = 0;

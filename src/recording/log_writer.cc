@@ -173,17 +173,15 @@ void LogWriter::close_chunk() {
   auto used = static_cast<uint64_t>(appender_.p - reinterpret_cast<uint8_t*>(appender_.chunk));
   uint64_t keep = round_up(used, kPage);
   uint64_t size = appender_.chunk->capacity;
-  if (keep < size) {
-    std::memset(appender_.p, 0, keep - used);  // an event may have been begun there
+  std::memset(appender_.p, 0, keep - used);  // an event may have been begun there
+  // Cut before the chunk says so: readers take what is behind a chunk for another one.
+  if (keep < size && ftruncate(fd_, static_cast<off_t>(chunk_offset_ + keep)) == 0) {
+    file_size_ = chunk_offset_ + keep;
     appender_.chunk->capacity = static_cast<uint32_t>(keep);
     appender_.chunk->header_crc = chunk_header_crc(*appender_.chunk);
   }
   munmap(appender_.chunk, size);
   appender_.chunk = nullptr;
-  if (keep < size) {
-    file_size_ = chunk_offset_ + keep;
-    if (ftruncate(fd_, static_cast<off_t>(file_size_)) != 0) file_size_ = chunk_offset_ + size;
-  }
 }
 
 bool LogWriter::reserve(uint64_t bytes) {
