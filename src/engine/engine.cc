@@ -219,6 +219,10 @@ void Engine::keep_breaks() {
   bs_cache.keep_jumps = true;
 }
 
+void Engine::pass_break() {
+  transient_ = context().rip;
+}
+
 bool Engine::is_half_done() const {
   const Context& ctx = context();
   return half_done_ && *half_done_ == std::pair{ctx.tick, ctx.rip};

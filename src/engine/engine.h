@@ -43,6 +43,9 @@ class Engine {
   // done, rip is at the next one.
   std::optional<Stop> step();
 
+  // run() begins with the instruction at rip, whatever is asked or counted in front of it.
+  void pass_break();
+
   // The guest is in a repeated string instruction that has met a fault and may have done a part of its work,
   // which no (tick, pc) tells: nothing from outside may happen here. (run() goes on to its end before it
   // obeys a request to stop.)

@@ -271,7 +271,8 @@ engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
     if (hot::syscall6(kPoll, reinterpret_cast<long>(&peer), 1, 0, 0, 0, 0) > 0 && (peer.revents & kHangUp))
       give_up();
   }
-  const auto verdict = s.look_around ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
+  const auto verdict = s.look_around || s.timer ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
+  s.timer = false;
   if (s.size == 0) return verdict;
   char text[] = "\rbackstep: replaying, 000 % of the log";
   auto percent = static_cast<unsigned>(s.position * 100 / s.size);

@@ -17,7 +17,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file_data.h"
@@ -37,6 +39,7 @@ void Replayer::start() {
   hold_signals_ = true;
   process_.engine().keep_breaks();
   process_.engine().set_check(true);
+  engine::install_handler(SIGALRM, SA_RESTART);
   prepare();
   after_call(0, 0);
 }
@@ -288,7 +291,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     diverged(e, event_text(e), "the next tick, without having come by");
   }
 
-  Tick limit = std::min(until.tick, next_period_);
+  Tick limit = next_period_;
   std::vector<Address> ours;
   auto aim = [&](Tick tick, Address pc) {
     if (tick > ctx.tick) {
@@ -306,8 +309,11 @@ void Replayer::advance(const Until& until, bool stepping) {
   }
 
   std::optional<engine::Stop> stop;
-  if (stepping || engine::find_break(ctx.rip)) note_conditions();
-  const bool step = stepping || engine::find_break(ctx.rip);
+  const double leg = stepping ? 0 : quick_leg(until, limit);
+  const bool step = leg == 0 && (stepping || engine::find_break(ctx.rip));
+  if (step) note_conditions();
+  if (leg == 0) look_at_ticks(true);
+  const Tick way = std::exchange(limit, std::min(limit, until.tick));
   const auto touched_by_step = step && watch_.compare_steps() ? watch_.touched() : WatchedMemory::Hits();
   watch_.arm();
   bs_taps.thread = process_.current().name;
@@ -315,6 +321,8 @@ void Replayer::advance(const Until& until, bool stepping) {
   if (step) {
     ctx.limit = ctx.tick + 1;
     stop = step_alone();
+  } else if (leg > 0) {
+    stop = run_quick(leg, way);
   } else {
     ctx.limit = limit;
     stop = process_.engine().run();
@@ -325,7 +333,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   for (Address pc : ours) engine::remove_break(pc);
   if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
     compare_watched(touched_by_step);
-  if (!stop) return;
+  if (!stop || overshot_) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:
     case engine::Stop::Break:
@@ -383,6 +391,7 @@ void Replayer::advance(const Until& until, bool stepping) {
 
 // What a round may have ended with. None: go on.
 Halt Replayer::outcome_of_round() {
+  if (overshot_) return halt(Halt::Overshot);
   if (watch_hit_) {
     Halt h = halt(Halt::Watch);
     h.before = before_;
@@ -405,6 +414,12 @@ bool Replayer::look_up() {
 }
 
 Halt Replayer::run_until(const Until& until) {
+  const Halt halt = run_rounds(until);
+  set_timer(0, 0);
+  return halt;
+}
+
+Halt Replayer::run_rounds(const Until& until) {
   for (bool first = !until.fresh;; first = false) {
     const Position now = position();
     if (outcome_) return halt(Halt::Ended);

@@ -172,6 +172,12 @@ class Replayer {
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on
   void advance(const Until& until, bool stepping);
+  Halt run_rounds(const Until& until);
+  // --- long ways (replay_quick.cc) ---
+  double quick_leg(const Until& until, Tick goal) const;
+  engine::Stop run_quick(double leg, Tick goal);
+  void set_timer(double seconds, Tick goal);
+  void look_at_ticks(bool look);
   Halt outcome_of_round();
   Halt halt(Halt::Why why);
   bool at_goal() const;
@@ -231,6 +237,8 @@ class Replayer {
   int diverted_signal_ = 0;
   std::set<uint64_t> refused_;  // calls that a diversion was told are not done
   unsigned rounds_ = 0;
+  Tick timer_goal_ = 0;
+  bool overshot_ = false;
   // run() makes checkpoints: looks at the clock at this tick.
   std::optional<recording::CheckpointSeries> series_;
   Tick look_at_ = ~0ull, looked_at_ = 0;

@@ -24,6 +24,10 @@ struct Until {
       point;            // exactly there. pc 0: at the start of its tick; event 0: whatever the event
   bool fresh = false;   // a tap at the very place where the run begins counts
   bool before = false;  // one at `point` does not: it belongs to what comes after
+  // About how many ticks a second are replayed. Not 0: a long way may be gone quickly (replay_quick.cc); then
+  // `tick` may be passed a little, and in the middle of a tick, and it may happen that all was in vain
+  // (Overshot).
+  double rate = 0;
 };
 
 struct Halt {
@@ -35,6 +39,7 @@ struct Halt {
     Watch,   // behind the instruction or event that touched `address`; it began at `before`
     Stepped,
     Interrupted,
+    Overshot,  // too far: nothing but to start again from before
     Ended,  // the log has no more; or, in a diversion, the guest's end
     Fault,  // diversion only: `signo`
     None,

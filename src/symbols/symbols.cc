@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -67,11 +68,10 @@ bool run_demangler(const char* name, Demangled& out) {
   return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;  // -2: no mangled name
 }
 
-// An open ELF file and, if it has any, its DWARF.
+// An open ELF file and, if it has any, its DWARF: that may have to be decompressed, so not before it is wanted.
 struct Open {
   Fd fd;
   Elf* elf = nullptr;
-  Dwarf* dwarf = nullptr;
 
   Open() = default;
   Open(const Open&) = delete;
@@ -79,9 +79,10 @@ struct Open {
   ~Open() { close(); }
 
   void close() {
-    if (dwarf) dwarf_end(dwarf);
+    if (dwarf_) dwarf_end(dwarf_);
     if (elf) elf_end(elf);
-    dwarf = nullptr;
+    dwarf_ = nullptr;
+    asked_ = false;
     elf = nullptr;
     fd.reset();
   }
@@ -92,26 +93,36 @@ struct Open {
     // A path from a stranger's file may lead to a pipe that nobody writes to.
     fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd) return false;
+    path_ = path;
     elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
-    if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
-    dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
-    if (dwarf && !shared_part_is_a_file(path)) {
-      dwarf_end(dwarf);
-      dwarf = nullptr;
-    }
-    return true;
+    return elf && elf_kind(elf) == ELF_K_ELF;
   }
 
+  Dwarf* dwarf() {
+    if (std::exchange(asked_, true) || !elf) return dwarf_;
+    dwarf_ = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+    if (dwarf_ && !shared_part_is_a_file()) {
+      dwarf_end(dwarf_);
+      dwarf_ = nullptr;
+    }
+    return dwarf_;
+  }
+
+ private:
   // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
   // would wait for a terminal's or a pipe's data.
-  bool shared_part_is_a_file(const std::string& path) const {
+  bool shared_part_is_a_file() const {
     const char* name = nullptr;
     const void* id = nullptr;
-    if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id) <= 0 || !name) return true;
+    if (dwelf_dwarf_gnu_debugaltlink(dwarf_, &name, &id) <= 0 || !name) return true;
     struct stat about;
-    std::string where = name[0] == '/' ? name : path.substr(0, path.rfind('/') + 1) + name;
+    std::string where = name[0] == '/' ? name : path_.substr(0, path_.rfind('/') + 1) + name;
     return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
   }
+
+  std::string path_;
+  Dwarf* dwarf_ = nullptr;
+  bool asked_ = false;
 };
 
 std::string read_build_id(Elf* elf) {
@@ -233,7 +244,8 @@ Elf* ElfFile::elf() const {
 }
 
 Dwarf* ElfFile::dwarf() const {
-  return files_->debug.dwarf ? files_->debug.dwarf : files_->main.dwarf;
+  Dwarf* separate = files_->debug.dwarf();
+  return separate ? separate : files_->main.dwarf();
 }
 
 const std::vector<Symbol>& ElfFile::symbols() const {

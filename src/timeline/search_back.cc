@@ -44,13 +44,14 @@ Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
       window.worker = worker_from(checkpoint);
       if (!window.worker) continue;
       window.worker.install(taps);
+      window.taps = taps;
       window.search = true;
       window.low = window.at = low;
       window.high = high;
       window.until.point = high;
       window.until.fresh = true;
       windows.push_back(std::move(window));
-      pool.go_on(windows.back(), slice_);
+      pool.go_on(windows.back(), slice_, ticks_per_second_);
       searched_.replayed++;
       high = low;
     }
@@ -69,11 +70,23 @@ Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
       halt.why = Halt::Interrupted;
       return halt;
     }
+    if (window->end.why == Halt::Overshot) {
+      if (!start_again(*window)) {
+        Halt halt;
+        halt.why = Halt::Interrupted;
+        return halt;
+      }
+      window->worker.install(window->taps);
+      window->at = window->low;
+      window->found = {};
+      pool.go_on(*window, slice_, ticks_per_second_);
+      continue;
+    }
     if (pool.alone()) learn(window->start, window->began, window->at.tick);
     if (window->end.why == Halt::AtTick) {
       // Who searches here will do so again: the next time from nearer.
       if (window == &windows.front() && window->at < window->high) keep(window->worker, window->at);
-      pool.go_on(*window, slice_);
+      pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
     pool.finish(*window);

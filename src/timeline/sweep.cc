@@ -31,7 +31,7 @@ class Teller {
 
   // False: enough.
   bool tell(Window& window) {
-    if (window.told == window.logged) return true;
+    if (window.told >= window.logged) return true;
     // The first bytes may be the end of what begins on an earlier page.
     const uint64_t page = window.told & ~(layout::kPage - 1);
     const size_t size = window.logged - page;
@@ -101,6 +101,15 @@ std::vector<Position> Timeline::cuts() const {
   return all;
 }
 
+// A worker at the beginning of a window whose own one has come too far. False: somebody wants to stop.
+bool Timeline::start_again(Window& window) {
+  window.careful = true;
+  overshot_++;
+  Position at;
+  window.worker = worker_at(window.low, at);
+  return at == window.low || run_to(window.worker, at, window.low).why != Halt::Interrupted;
+}
+
 Swept Timeline::sweep(const Sweep& sweep) {
   Swept result;
   result.counts.resize(sweep.taps.list.size());
@@ -138,6 +147,15 @@ Swept Timeline::sweep(const Sweep& sweep) {
   const bool by_tick = std::any_of(sweep.taps.list.begin(), sweep.taps.list.end(), is_by_tick);
   auto cut = [&](const Checkpoint& c) { return by_tick ? Position{c.at.tick + 1, 0, 0} : c.at; };
 
+  auto prepare = [&](Window& window) {
+    window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
+    if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
+    window.logged = 0;
+    window.at = window.low;
+    window.worker.install(window.taps);
+    window.worker.log_to(window.log.get());
+    count_written(window.worker, window.low, window.high.tick);
+  };
   auto begin_next = [&] {
     auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
                              [&](const Checkpoint& c) { return cut(c) > low; });
@@ -163,25 +181,22 @@ Swept Timeline::sweep(const Sweep& sweep) {
       if (halt.why == Halt::Interrupted) return false;
       at = halt.at;
     }
-    window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
-    if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
-    window.worker.install(taps);
-    window.worker.log_to(window.log.get());
-    count_written(window.worker, at, high.tick);
-    window.low = window.at = at;
+    window.low = at;
     window.high = high;
+    window.taps = std::move(taps);
+    prepare(window);
     window.until.point = high;
     window.until.fresh = true;
     window.until.before = high < to || sweep.to;
     windows.push_back(std::move(window));
-    pool.go_on(windows.back(), slice_);
+    pool.go_on(windows.back(), slice_, ticks_per_second_);
     result.windows++;
     low = high;
     return true;
   };
   auto waiting = [&] {
     uint64_t bytes = 0;
-    for (const Window& w : windows) bytes += w.logged - w.told;
+    for (const Window& w : windows) bytes += w.logged - std::min(w.logged, w.told);
     return bytes;
   };
   auto give_up = [&] {
@@ -209,10 +224,17 @@ Swept Timeline::sweep(const Sweep& sweep) {
       return result;
     }
     // One that waited with a full log may go on when it is its turn.
-    if (Window& front = windows.front(); !front.running) pool.go_on(front, slice_);
+    if (Window& front = windows.front(); !front.running) pool.go_on(front, slice_, ticks_per_second_);
 
     Window* window = pool.wait(attention);
     if (!window) return give_up();
+    if (window->end.why == Halt::Overshot) {
+      // Once more; what has been handed on will be the same.
+      if (!start_again(*window)) return give_up();
+      prepare(*window);
+      pool.go_on(*window, slice_, ticks_per_second_);
+      continue;
+    }
     learn(window->start, window->began, window->at.tick);
     auto collected = window->worker.collect(sweep.taps.list.size(), window->end.why != Halt::AtTick);
     window->logged = collected.logged;
@@ -220,7 +242,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     if (sweep.progress) sweep.progress(std::min(done, 1.0));
     if (window->end.why == Halt::AtTick) {
       store(window->worker, window->at, false);
-      if (window == &windows.front() || waiting() < kMostWaiting) pool.go_on(*window, slice_);
+      if (window == &windows.front() || waiting() < kMostWaiting) pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
     if (window->end.why == Halt::Interrupted) return give_up();

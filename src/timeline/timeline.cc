@@ -216,9 +216,11 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
   worker.install({});
   count_written(worker, at, point.tick);
   const auto near = static_cast<Tick>(ticks_per_second_ * kNearSeconds);
+  bool careful = false;
   for (;;) {
     Until until;
     until.point = point;
+    until.rate = careful ? 0 : ticks_per_second_;
     bool keep_there = false;
     if (point.tick > at.tick && point.tick - at.tick > 2 * near + 2) {
       until.tick = std::min(at.tick + slice_, point.tick - near);
@@ -226,6 +228,14 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
     }
     const auto start = Clock::now();
     Halt halt = worker.run(until, false, &attention);
+    if (halt.why == Halt::Overshot) {
+      careful = true;
+      overshot_++;
+      const Position wanted = at;
+      worker = worker_at(wanted, at);
+      worker.install({});
+      continue;
+    }
     learn(start, at.tick, halt.at.tick);
     if (halt.why != Halt::AtTick) return halt;
     at = halt.at;

@@ -61,6 +61,8 @@ struct CheckpointInfo {
   std::string note;
 };
 
+struct Window;
+
 class Timeline {
  public:
   // `ear`: for the way to where a forked process begins, which may be long.
@@ -118,6 +120,7 @@ class Timeline {
     size_t replayed = 0, quiet = 0;
   };
   const Searched& searched() const { return searched_; }
+  size_t overshot() const { return overshot_; }  // replays that came too far, and were made again
   // Waits until the one that is being written is complete.
   void finish_storing();
   // The checksum of all registers and memory (as `present().checksum()`) in a stored checkpoint; nullopt: it
@@ -155,6 +158,7 @@ class Timeline {
   // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
   // Interrupted.
   Halt search_back(const Taps& taps, const Position& lowest);
+  bool start_again(Window& window);
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
@@ -200,6 +204,7 @@ class Timeline {
   int next_id_ = 1;
   bool wait_for_stored_;
   Searched searched_;
+  size_t overshot_ = 0;
 };
 
 }  // namespace backstep::timeline

@@ -13,9 +13,10 @@ bool WindowPool::full() const {
   return static_cast<size_t>(busy) >= most_;
 }
 
-void WindowPool::go_on(Window& window, Tick slice) {
+void WindowPool::go_on(Window& window, Tick slice, double rate) {
   window.began = window.at.tick;
   window.until.tick = window.began + slice;
+  window.until.rate = window.careful ? 0 : rate;
   window.start = std::chrono::steady_clock::now();
   window.running = true;
   window.search ? window.worker.begin_search(window.until) : window.worker.begin_run(window.until);

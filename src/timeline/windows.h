@@ -18,6 +18,7 @@ struct Window {
   Worker worker;
   Position low, high, at;  // at: replayed up to there
   Until until;
+  Taps taps;
   bool search = false;            // for the last match; else taps count and log
   Found found;                    // of a search: of all slices so far
   Halt end;                       // of the last slice
@@ -25,7 +26,8 @@ struct Window {
   uint64_t logged = 0, told = 0;  // bytes of it: there, and handed on
   std::vector<replayer::TapCount> counts;
   bool running = false, done = false;
-  Tick began = 0;  // the last slice …
+  bool careful = false;  // it has come too far once
+  Tick began = 0;        // the last slice …
   std::chrono::steady_clock::time_point start;
 };
 
@@ -35,8 +37,8 @@ class WindowPool {
   std::list<Window>& windows() { return windows_; }
   bool full() const;
   bool alone() const { return running_ == 1; }  // … was the one that wait() has returned
-  // Has it replay the next `slice` ticks.
-  void go_on(Window& window, Tick slice);
+  // Has it replay the next `slice` ticks, at about this rate.
+  void go_on(Window& window, Tick slice, double rate);
   // One whose slice is over; null: somebody wants to stop, or none is running.
   Window* wait(const Attention& attention);
   // It is done: its process is not needed any more.
