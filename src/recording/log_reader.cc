@@ -81,8 +81,8 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   if (p == MAP_FAILED)
     throw Error(fmt::format("the log {} is empty: nothing was recorded", path), kExitDivergence);
   data_ = {static_cast<const uint8_t*>(p), size};
-  // The process may be at it still, and cuts the last chunk when it ends: what is mapped of that would be gone
-  // from under us. So we have a copy of it.
+  // The process may be at it still, and cuts the last chunk when it ends: what is mapped of that would be
+  // gone from under us. So we have a copy of it.
   const uint64_t copied = tail / kPage * kPage;
   if (copied < size) {
     if (mmap(static_cast<uint8_t*>(p) + copied, size - copied, PROT_READ | PROT_WRITE,

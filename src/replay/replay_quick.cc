@@ -2,11 +2,11 @@
 //
 // Code that can be stopped at a tick looks at each of them, which takes call-heavy programs a good part of
 // their speed. Far from all that it has to stop for, a replay does without: it runs code that only counts, in
-// legs of some milliseconds. A timer ends each, so early that no program could have come to the end of the way
-// by then; for what is left of it the replay changes over to code that looks.
+// legs of some milliseconds. A timer ends each, so early that no program could have come to the end of the
+// way by then; for what is left of it the replay changes over to code that looks.
 //
-// Timers may be late. A replay that has come too far says so (Halt::Overshot): it may have passed the delivery
-// of a signal, and is of no use any more. Whoever sent it this way sends another one.
+// Timers may be late. A replay that has come too far says so (Halt::Overshot): it may have passed the
+// delivery of a signal, and is of no use any more. Whoever sent it this way sends another one.
 #include <sys/time.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace backstep::replayer {
 namespace {
 
-constexpr double kFastest = 4e9;      // ticks that a program makes in a second, at most
-constexpr double kWorthwhile = 0.15;  // seconds of a way for which changing over twice pays
+constexpr double kFastest = 4e9;                       // ticks that a program makes in a second, at most
+constexpr double kWorthwhile = 0.15;                   // seconds of a way for which changing over twice pays
 constexpr double kShortest = 0.0005, kLongest = 0.01;  // seconds of a leg
 
 // Tests have legs of this length, whatever the way: most of them end behind the goal.
@@ -68,7 +68,10 @@ void Replayer::set_timer(double seconds, Tick goal) {
 engine::Stop Replayer::run_quick(double leg, Tick goal) {
   look_at_ticks(false);
   // What is to be done in front of this instruction has been done.
-  if (engine::find_break(context().rip)) process_.engine().pass_break();
+  if (engine::find_break(context().rip)) {
+    note_alone();
+    process_.engine().pass_break();
+  }
   set_timer(leg, goal);
   const engine::Stop stop = process_.engine().run();
   overshot_ = context().tick >= goal;

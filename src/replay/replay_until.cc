@@ -251,12 +251,16 @@ void Replayer::compare_watched(const WatchedMemory::Hits& touched) {
 }
 
 // An instruction that the code cache does not keep is executed code all the same.
-std::optional<engine::Stop> Replayer::step_alone() {
+void Replayer::note_alone() {
   const Address page = context().rip & ~(layout::kPage - 1);
   if (written_.counting() && (stepped_.empty() || stepped_.back().start != page))
     stepped_.push_back({page, page + layout::kPage});
   constexpr size_t kMany = 10000;
   if (stepped_.size() > kMany) simplify(stepped_);
+}
+
+std::optional<engine::Stop> Replayer::step_alone() {
+  note_alone();
   return process_.engine().step();
 }
 

@@ -203,6 +203,7 @@ class Replayer {
   int64_t give(uint64_t address, const void* data, size_t size);
   void diverted_host_op(const isa::Insn& insn);
 
+  void note_alone();
   std::optional<engine::Stop> step_alone();
   void executed_since(recording::Written& written);
   void count_executed();

@@ -40,8 +40,8 @@ struct Halt {
     Stepped,
     Interrupted,
     Overshot,  // too far: nothing but to start again from before
-    Ended,  // the log has no more; or, in a diversion, the guest's end
-    Fault,  // diversion only: `signo`
+    Ended,     // the log has no more; or, in a diversion, the guest's end
+    Fault,     // diversion only: `signo`
     None,
   };
   Why why = None;

@@ -241,7 +241,8 @@ timeline::Taps GdbServer::stops(int thread) {
 }
 
 // Ctrl-C may come while gdb deals with a stop that the user never sees (a library was loaded): it is meant
-// for the movement that follows at once. (At once is when gdb has read the library's symbols, on a busy machine.)
+// for the movement that follows at once. (At once is when gdb has read the library's symbols, on a busy
+// machine.)
 bool GdbServer::was_interrupted() {
   constexpr std::chrono::seconds kAtOnce(10);
   auto when = std::exchange(interrupted_, std::nullopt);

@@ -68,7 +68,8 @@ bool run_demangler(const char* name, Demangled& out) {
   return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;  // -2: no mangled name
 }
 
-// An open ELF file and, if it has any, its DWARF: that may have to be decompressed, so not before it is wanted.
+// An open ELF file and, if it has any, its DWARF: that may have to be decompressed, so not before it is
+// wanted.
 struct Open {
   Fd fd;
   Elf* elf = nullptr;

@@ -242,7 +242,8 @@ Swept Timeline::sweep(const Sweep& sweep) {
     if (sweep.progress) sweep.progress(std::min(done, 1.0));
     if (window->end.why == Halt::AtTick) {
       store(window->worker, window->at, false);
-      if (window == &windows.front() || waiting() < kMostWaiting) pool.go_on(*window, slice_, ticks_per_second_);
+      if (window == &windows.front() || waiting() < kMostWaiting)
+        pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
     if (window->end.why == Halt::Interrupted) return give_up();

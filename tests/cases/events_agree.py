@@ -336,6 +336,8 @@ def main():
         os.environ["BACKSTEP_WINDOW"] = rng.choice(["", "", "1", "7", "100"]) if round_number else ""
         if os.environ["BACKSTEP_WINDOW"] == "1" and rows[high - 1].tick - rows[low].tick > 300:
             os.environ["BACKSTEP_WINDOW"] = "50"
+        # Nor do replays that come too far and are made again.
+        os.environ["BACKSTEP_LEG"] = rng.choice(["", "", "1e-5", "1e-4"])
         asker.count(specs, words, low, high)
         asker.log(rng.choice(specs), words, low, high)
         asker.log(rng.choice(specs), words, low, high, rng.choice([1, 5, 1000]))
