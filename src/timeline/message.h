@@ -21,9 +21,9 @@ enum class Command : uint8_t {
   Install,       // Taps, or the last part of them
   LogTo,         // with a file: what taps log goes to its end
   Collect,       // end of the window -> bytes logged so far, TapCount of each tap
-  Run,           // Until, output -> Halt
+  Run,           // Until, output -> Halt, seconds of CPU
   Step,          // tid, count, range, Until, output -> Halt
-  Search,        // Until -> Found
+  Search,        // Until -> Found, seconds of CPU
   LastStep,      // tid, Position -> optional Position
   Fork,          // with the new worker's socket
   Divert,        // tid: of the thread that is to run there; 0: the one that has the turn

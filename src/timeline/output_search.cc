@@ -113,10 +113,9 @@ std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t fr
   until.point = log_.last().position();
   for (bool more = true; more;) {
     until.tick = halt.at.tick + slice_;
-    const auto start = Clock::now();
     const Tick begin = halt.at.tick;
     halt = worker.run(until, true, &ear);
-    learn(start, begin, halt.at.tick);
+    learn(worker.took(), begin, halt.at.tick);
     more = halt.why == Halt::AtTick && !ear.stop_asked;
     size_t taken = 0;
     for (; next < writes.size() && written.size() - taken >= writes[next].length; next++) {

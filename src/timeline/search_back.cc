@@ -82,7 +82,7 @@ Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
       pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
-    if (pool.alone()) learn(window->start, window->began, window->at.tick);
+    learn(window->worker.took(), window->began, window->at.tick);
     if (window->end.why == Halt::AtTick) {
       // Who searches here will do so again: the next time from nearer.
       if (window == &windows.front() && window->at < window->high) keep(window->worker, window->at);

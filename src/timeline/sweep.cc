@@ -235,7 +235,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
       pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
-    learn(window->start, window->began, window->at.tick);
+    learn(window->worker.took(), window->began, window->at.tick);
     auto collected = window->worker.collect(sweep.taps.list.size(), window->end.why != Halt::AtTick);
     window->logged = collected.logged;
     done += static_cast<double>(window->at.tick - window->began) / length;

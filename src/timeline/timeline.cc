@@ -179,14 +179,17 @@ size_t Timeline::automatic_checkpoints() const {
                                            [](const Checkpoint& c) { return c.id == 0 && c.worker; }));
 }
 
-void Timeline::learn(Clock::time_point start, Tick from, Tick to) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (to > from && seconds > 0.005) {
-    // A mean over the last second or two: single slices are at the mercy of what else the machine does.
-    constexpr double kMemory = 0.95;
-    seen_ticks_ = kMemory * seen_ticks_ + static_cast<double>(to - from);
-    seen_seconds_ = kMemory * seen_seconds_ + seconds;
-    ticks_per_second_ = std::max(1000.0, seen_ticks_ / seen_seconds_);
+// `seconds` are the worker's own. On a busy machine even the shortest slice takes long by the clock; slices
+// would become shorter and shorter without becoming any faster, and the session would do nothing but make
+// checkpoints between them.
+void Timeline::learn(double seconds, Tick from, Tick to) {
+  if (to > from) {
+    // A mean over the last second or two: one slice is not like the next. Nothing is said about the first
+    // few.
+    const double memory = std::max(0.0, 1 - seconds);
+    seen_ticks_ = memory * seen_ticks_ + static_cast<double>(to - from);
+    seen_seconds_ = memory * seen_seconds_ + seconds;
+    if (seen_seconds_ > 0.005) ticks_per_second_ = std::max(1000.0, seen_ticks_ / seen_seconds_);
   }
   const double want = kSliceSeconds + 10 * fork_seconds_;
   if (seconds > 2 * want) {
@@ -226,7 +229,6 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
       until.tick = std::min(at.tick + slice_, point.tick - near);
       keep_there = true;
     }
-    const auto start = Clock::now();
     Halt halt = worker.run(until, false, &attention);
     if (halt.why == Halt::Overshot) {
       careful = true;
@@ -236,7 +238,7 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
       worker.install({});
       continue;
     }
-    learn(start, at.tick, halt.at.tick);
+    learn(worker.took(), at.tick, halt.at.tick);
     if (halt.why != Halt::AtTick) return halt;
     at = halt.at;
     if (attention.stop_asked) {
@@ -399,9 +401,8 @@ std::optional<Arrival> Timeline::forward_part(const Taps& taps, const Wanted& wa
     }
     until.tick = now_.tick + slice_;
     const Tick from = now_.tick;
-    const auto start = Clock::now();
     Halt halt = current_.run(until, true, &attention);
-    learn(start, from, halt.at.tick);
+    learn(current_.took(), from, halt.at.tick);
     arrive(halt);
     switch (halt.why) {
       case Halt::AtTick:

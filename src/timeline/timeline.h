@@ -162,7 +162,7 @@ class Timeline {
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
-  void learn(Clock::time_point start, Tick from, Tick to);
+  void learn(double seconds, Tick from, Tick to);
   void arrive(const Halt& halt);
   Arrival end_arrival();
   bool wanted_call(const Moment& m, const Wanted& wanted) const;

@@ -17,7 +17,6 @@ void WindowPool::go_on(Window& window, Tick slice, double rate) {
   window.began = window.at.tick;
   window.until.tick = window.began + slice;
   window.until.rate = window.careful ? 0 : rate;
-  window.start = std::chrono::steady_clock::now();
   window.running = true;
   window.search ? window.worker.begin_search(window.until) : window.worker.begin_run(window.until);
 }
@@ -26,7 +25,6 @@ Window* WindowPool::wait(const Attention& attention) {
   std::vector<Worker*> busy;
   for (Window& w : windows_)
     if (w.running) busy.push_back(&w.worker);
-  running_ = busy.size();
   Worker* ready = busy.empty() ? nullptr : Worker::wait_for(busy, &attention);
   if (!ready) return nullptr;
   Window& window =

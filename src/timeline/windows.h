@@ -5,7 +5,6 @@
 // cuts it at the checkpoints, has as many windows replayed at once as there are processors, and takes the
 // results in the order in which it wants them.
 #pragma once
-#include <chrono>
 #include <list>
 #include <optional>
 
@@ -27,8 +26,7 @@ struct Window {
   std::vector<replayer::TapCount> counts;
   bool running = false, done = false;
   bool careful = false;  // it has come too far once
-  Tick began = 0;        // the last slice …
-  std::chrono::steady_clock::time_point start;
+  Tick began = 0;        // the last slice
 };
 
 class WindowPool {
@@ -36,7 +34,6 @@ class WindowPool {
   WindowPool();
   std::list<Window>& windows() { return windows_; }
   bool full() const;
-  bool alone() const { return running_ == 1; }  // … was the one that wait() has returned
   // Has it replay the next `slice` ticks, at about this rate.
   void go_on(Window& window, Tick slice, double rate);
   // One whose slice is over; null: somebody wants to stop, or none is running.
@@ -47,7 +44,6 @@ class WindowPool {
  private:
   std::list<Window> windows_;  // in the order in which their results are wanted
   size_t most_;
-  size_t running_ = 0;
 };
 
 }  // namespace backstep::timeline

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
+#include "recording/checkpoint_series.h"
 #include "replay/replayer.h"
 
 namespace backstep::timeline {
@@ -237,7 +238,9 @@ class Service {
       case Command::Run: {
         auto until = u.get<Until>();
         replayer::bs_replay.output = u.get<bool>();
+        const double start = recording::thread_cpu_seconds();
         answer.put(replayer_.run_until(until));
+        answer.put(recording::thread_cpu_seconds() - start);
         break;
       }
       case Command::Step: {
@@ -350,6 +353,7 @@ class Service {
 
   void search(Until until, Packer& answer) {
     Found found;
+    const double start = recording::thread_cpu_seconds();
     const Position end = until.point.value_or(Position{~0ull, ~0ull, ~0ull});
     for (;;) {
       Halt h = replayer_.run_until(until);
@@ -362,7 +366,7 @@ class Service {
       found.count++;
       until.fresh = h.why == Halt::Watch;
     }
-    answer.put(found.end).put(found.last).put(found.count);
+    answer.put(found.end).put(found.last).put(found.count).put(recording::thread_cpu_seconds() - start);
   }
 
   void stage(const std::vector<uint8_t>& bytes) { staged_.insert(staged_.end(), bytes.begin(), bytes.end()); }
@@ -545,6 +549,7 @@ Worker& Worker::operator=(Worker&& other) noexcept {
     close();
     socket_ = std::move(other.socket_);
     counts_written_ = other.counts_written_;
+    took_ = other.took_;
   }
   return *this;
 }
@@ -660,7 +665,7 @@ void Worker::begin_run(const Until& until) {
 }
 
 Halt Worker::end_run() {
-  return receive(nullptr).get<Halt>();
+  return halted(receive(nullptr));
 }
 
 Worker::Collected Worker::collect(size_t taps, bool end) {
@@ -673,7 +678,13 @@ Worker::Collected Worker::collect(size_t taps, bool end) {
 }
 
 Halt Worker::run(const Until& until, bool output, const Attention* attention) {
-  return ask(Command::Run, Packer().put(until).put(output), attention).get<Halt>();
+  return halted(ask(Command::Run, Packer().put(until).put(output), attention));
+}
+
+Halt Worker::halted(Unpacker answer) {
+  const auto halt = answer.get<Halt>();
+  took_ = answer.get<double>();
+  return halt;
 }
 
 Halt Worker::step(int tid, Address range_start, Address range_end, const Until& until, bool output,
@@ -709,6 +720,7 @@ Found Worker::end_search() {
   f.end = u.get<Halt>();
   f.last = u.get<Halt>();
   f.count = u.get<uint64_t>();
+  took_ = u.get<double>();
   return f;
 }
 

@@ -87,6 +87,8 @@ class Worker {
   void begin_run(const Until& until);
   Halt end_run();
   Halt run(const Until& until, bool output, const Attention* attention);
+  // Seconds of CPU that the last run or search took.
+  double took() const { return took_; }
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,
             const Attention* attention);
@@ -127,11 +129,13 @@ class Worker {
                int send_fd = -1);
   void send(Command command, const Packer& arguments, int send_fd = -1);
   Unpacker receive(const Attention* attention);
+  Halt halted(Unpacker answer);                     // of a run
   bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
   void close();
 
   Fd socket_;
   bool counts_written_ = false;
+  double took_ = 0;
 };
 
 }  // namespace backstep::timeline
