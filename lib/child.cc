@@ -8,9 +8,10 @@
 //  * Its stderr is a file in memory: nobody has to read it while the child runs, and what it last said is
 //  there when it
 //    has ended.
-//  * All descriptors are close-on-exec, none is below 3 (a program may have closed its stdin), and the child
-//  closes what it
-//    inherits of the program's: the other end of a pipe of the program's would never be closed.
+//  * All descriptors are close-on-exec, and none is below 3: a program that has closed its stdout, and
+//  prints, would write
+//    into the conversation. The child closes what it inherits of the program's: else it would keep pipes of
+//    the program open.
 //  * The child has the default signal handling, an empty mask, and a process group of its own: Ctrl-C is for
 //  the program,
 //    which may want to cancel a question and no more.
@@ -129,9 +130,10 @@ Child::Child(const std::string& program, const std::vector<std::string>& args) :
   stderr_ = above_stdio(memfd_create("backstep-session", MFD_CLOEXEC));
 
   const Spawn spawn(theirs, stderr_);
-  const char* environment = std::getenv("BACKSTEP");
-  const bool chosen = !program.empty() || (environment && *environment);
-  const std::string name = !program.empty() ? program : chosen ? environment : "backstep";
+  std::string name = program;
+  if (const char* environment = std::getenv("BACKSTEP"); environment && name.empty()) name = environment;
+  const bool chosen = !name.empty();
+  if (!chosen) name = "backstep";
   int error = spawn(name, args, &pid_);
   if (error == ENOENT && !chosen)
     if (const std::string beside = beside_library(); !beside.empty()) error = spawn(beside, args, &pid_);

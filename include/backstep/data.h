@@ -49,15 +49,15 @@ class BACKSTEP_API Data {
   // nobody keeps is a copy, so that `for (auto& item : s.ask("…").list())` has something to go through.)
   bool truth() const;
   std::int64_t number() const;
-  std::uint64_t address()
-      const;            // a number that is not negative; or a pointer, which values write as the text "0x…"
   double real() const;  // any number; also infinity and "nan", which JSON has as texts only
+  // A number that is not negative, or a pointer, which values have as the text "0x…".
+  std::uint64_t address() const;
   const std::string& text() const&;
   std::string text() && { return std::as_const(*this).text(); }
   const List& list() const&;
   List list() && { return std::as_const(*this).list(); }
   const Structure& structure() const&;
-  Structure structure() && { return std::as_const(*this).structure(); }
+  Structure structure() &&;
 
   std::size_t size() const;  // of a list or a structure; of everything else it is 0
   // An element of a list, a member of a structure; an Error if there is none.
@@ -92,5 +92,9 @@ struct Data::Member {
   std::string name;
   Data value;
 };
+
+inline Data::Structure Data::structure() && {
+  return std::as_const(*this).structure();
+}
 
 }  // namespace backstep

@@ -134,8 +134,7 @@ struct Coverage {
   std::vector<int> executed, missed;
 };
 
-// --- what a question may say in addition: Session::open("", {.process = "#2"}), log("call f", {}, {.limit =
-// 5}) ---
+// --- what a question may say in addition: log("call f", {"n"}, {.limit = 5}) ---
 
 struct OpenOptions {
   std::string process = {};  // a pid, or #N as in `backstep ps`; empty: the first one

@@ -19,4 +19,9 @@ chmod +x backstep parrot
 # In a group of its own, which gets a Ctrl-C.
 BACKSTEP=./backstep expect 0 setsid -w ./ends many
 has_ended "$(cat pid)" || fail "a session lives on"
+# What is broken off is cancelled, once each.
+printf '#!/bin/sh\ntee sent | "%s" "$@"\n' "$BACKSTEP" >backstep
+BACKSTEP=./backstep expect 0 ./ends many break
+all_cancelled() { [ "$(grep -c '"method":"cancel"' sent)" = 5 ]; }
+comes all_cancelled || fail "searches that nobody wants go on: $(cat sent)"
 ok
