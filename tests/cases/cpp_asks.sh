@@ -72,10 +72,12 @@ says "there is no program '$T/nowhere': install Backstep, or set BACKSTEP to its
 mkdir path
 printf '#!/bin/sh\necho "backstep: found in the path" >&2\nexit 1\n' >path/backstep
 chmod +x path/backstep
-PATH=$T/path:$PATH expect 0 ./values total one
+PATH=$T/path:$PATH expect 2 ./values total not-there
+says "there is no recording 'not-there'"
 BACKSTEP='' PATH=$T/path:$PATH expect 2 ./values total one
 says 'values: found in the path$'
-BACKSTEP='' PATH=$T expect 0 ./values total one
+BACKSTEP='' PATH=$T expect 2 ./values total not-there
+says "there is no recording 'not-there'"
 rm usr/bin/backstep
 BACKSTEP='' PATH=$T expect 2 ./values total one
 says "there is no program 'backstep'"
