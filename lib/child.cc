@@ -2,19 +2,16 @@
 // on what the program has made of its process:
 //
 //  * Stdin and stdout of the child are one socket. Writing to a child that is gone is then an error
-//  (MSG_NOSIGNAL), where
-//    a pipe would raise SIGPIPE in a process whose signals are none of our business. And shutdown() ends the
-//    conversation even if a copy of our end lives on in a process that the program has forked.
+//    (MSG_NOSIGNAL), where a pipe would raise SIGPIPE in a process whose signals are none of our business.
+//    And shutdown() ends the conversation even if a copy of our end lives on in a process that the program
+//    has forked.
 //  * Its stderr is a file in memory: nobody has to read it while the child runs, and what it last said is
-//  there when it
-//    has ended.
+//    there when it has ended.
 //  * All descriptors are close-on-exec, and none is below 3: a program that has closed its stdout, and
-//  prints, would write
-//    into the conversation. The child closes what it inherits of the program's: else it would keep pipes of
-//    the program open.
+//    prints, would write into the conversation. The child closes what it inherits of the program's: else it
+//    would keep pipes of the program open.
 //  * The child has the default signal handling, an empty mask, and a process group of its own: Ctrl-C is for
-//  the program,
-//    which may want to cancel a question and no more.
+//    the program, which may want to cancel a question and no more.
 #include "child.h"
 
 #include <dlfcn.h>

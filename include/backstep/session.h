@@ -7,8 +7,7 @@
 //     for (const backstep::Hit& hit : s.log("parse.c:42", {"n", "s->name"}))
 //       std::cout << hit.at << ' ' << hit.thread << ' ' << hit.values["n"] << '\n';
 //     s.go_to("end");
-//     for (const backstep::Frame& frame : s.stack()) std::cout << frame.function << ' ' << frame.line <<
-//     '\n';
+//     for (const backstep::Frame& frame : s.stack()) std::cout << frame.function << '\n';
 //
 // A session is a process of its own (`backstep session`), which the library starts and talks to
 // (docs/session-protocol.md), so nothing of the recorded program is ever in yours. What goes wrong is an
