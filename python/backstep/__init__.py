@@ -17,8 +17,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional
 
 __all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread"]
 __version__ = "0.1.0"
@@ -143,6 +144,8 @@ class Session:
         except FileNotFoundError:
             raise Error(f"there is no program '{command[0]}': install Backstep, or set BACKSTEP to its path") from None
         self._next = 0
+        self._under_way: Optional[int] = None  # the request that the session is answering
+        self._waiting: Deque[Dict[str, Any]] = deque()  # what it has said of that, and nobody has looked at yet
         self.on_progress: Optional[Callable[[float], None]] = None
         self.on_note: Optional[Callable[[str], None]] = None
         self.version = self.ask("version")["version"]
@@ -195,16 +198,28 @@ class Session:
             self._gone()
         return json.loads(line)
 
+    def _take(self) -> None:
+        """One message more of the request under way."""
+        message = self._receive()
+        self._waiting.append(message)
+        if "method" not in message and message.get("id") == self._under_way:
+            self._under_way = None
+
     def _stream(self, method: str, params: Dict[str, Any], kind: str) -> Iterator[Dict[str, Any]]:
-        """Notifications of this kind that belong to the request; its result is the generator's."""
+        """Notifications of this kind that belong to the request; its result is the generator's. A session answers one
+        request after the other, so what is left of the one under way is read first, and kept for whoever asked it."""
+        while self._under_way is not None:
+            self._take()
         self._next += 1
-        request = self._next
+        request = self._under_way = self._next
+        waiting = self._waiting = deque()
         self._send({"jsonrpc": "2.0", "id": request, "method": method,
                     "params": {k: v for k, v in params.items() if v is not None}})
-        over = False
         try:
             while True:
-                message = self._receive()
+                if not waiting:
+                    self._take()
+                message = waiting.popleft()
                 if "method" in message:
                     if message["params"].get("id") != request:
                         continue
@@ -215,19 +230,13 @@ class Session:
                     elif message["method"] == "note" and self.on_note:
                         self.on_note(message["params"]["text"])
                 elif message.get("id") == request:
-                    over = True
                     if "error" in message:
                         error = message["error"]
                         raise (Cancelled if error["code"] == CANCELLED else Error)(error["message"], error["code"])
                     return message["result"]
         finally:
-            if not over and self._process.poll() is None:  # whoever asked does not want the rest
-                self._next += 1
-                cancel = self._next
-                self._send({"jsonrpc": "2.0", "id": cancel, "method": "cancel", "params": {"id": request}})
-                waiting = {request, cancel}
-                while waiting:
-                    waiting.discard(self._receive().get("id", 0))
+            if self._under_way == request and self._process.poll() is None:  # whoever asked does not want the rest
+                self._send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": request}})
 
     def ask(self, method: str, **params: Any) -> Any:
         """Any method of the protocol, by its name."""

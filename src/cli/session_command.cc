@@ -27,7 +27,7 @@ int session_command(const Args& args) {
       "session", "[options] [DIR]",
       "A session for programs: JSON-RPC 2.0, one object per line, on stdin and stdout or on a unix socket.\n"
       "Everything that can be asked of a recording can be asked here; docs/session-protocol.md has the\n"
-      "methods, and the Python package 'backstep' speaks it.\n"
+      "methods, and the Python package 'backstep' and the C++ library libbackstep speak it.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"info\"}' | backstep session\n"

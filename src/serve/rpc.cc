@@ -410,13 +410,17 @@ class Rpc {
     if (request.stack) json["stack"] = frames_json(h.stack), json["stack_complete"] = h.stack_complete;
     return json;
   }
-  // Matches come as notifications, before the result.
+  // Matches come as notifications, before the result. All of them may have been found before a client that
+  // reads slowly has the first, so it is listened to between them, too.
   Json log(const Params& p) {
     session::LogRequest request{p.get<std::string>("spec"), p.get<std::vector<std::string>>("values", {}),
                                 p.get<bool>("stack", false), stretch(p)};
     if (const auto last = p.get<uint64_t>("last", 0)) {
       const auto hits = session().log_last(request, last, watcher());
-      for (const auto& h : hits) notify("hit", hit_json(h, request));
+      for (const auto& h : hits) {
+        notify("hit", hit_json(h, request));
+        if (stop_wanted()) break;
+      }
       return {{"count", hits.size()}};
     }
     const auto limit = p.get<uint64_t>("limit", ~0ull);
@@ -426,7 +430,7 @@ class Rpc {
         request,
         [&](const session::Hit& h) {
           notify("hit", hit_json(h, request));
-          return ++told < limit && !over_;
+          return ++told < limit && !stop_wanted();
         },
         watcher());
     return {{"count", count.matches}, {"failures", count.failures}};
@@ -454,7 +458,7 @@ class Rpc {
           if (call.left) json["left"] = point(*call.left), json["ticks"] = call.left->tick - call.at.tick;
           json["caller"] = frame_json(call.caller);
           notify("call", json);
-          return ++told < limit && !over_;
+          return ++told < limit && !stop_wanted();
         },
         watcher());
     return {{"count", told}};

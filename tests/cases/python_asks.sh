@@ -39,6 +39,11 @@ with backstep.open("one") as s:
         if hit.values["$arg0"] == 3:
             break
     assert [h.values["$arg0"] for h in s.log("call add", "$arg0", last=2)] == [9, 10]
+    seen = []
+    for h in s.log("sums.c:5", "n"):  # and asked something else in the middle
+        s.goto(h.at)
+        seen.append((h.values["n"], s.value("n")))
+    assert seen == [(n, n) for n in range(1, 11)], seen
     calls = list(s.calls("add"))
     assert [c.args[0]["value"] for c in calls] == list(range(1, 11)) and all(c.end == "returned" for c in calls)
     m = s.goto(hit.at)

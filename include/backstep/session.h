@@ -1,0 +1,298 @@
+// Ask a recording of Backstep from C++.
+//
+//     #include <backstep/session.h>
+//
+//     auto s = backstep::Session::open("parser-3");
+//     std::cout << s.count("call malloc") << '\n';
+//     for (const backstep::Hit& hit : s.log("parse.c:42", {"n", "s->name"}))
+//       std::cout << hit.at << ' ' << hit.thread << ' ' << hit.values["n"] << '\n';
+//     s.go_to("end");
+//     for (const backstep::Frame& frame : s.stack()) std::cout << frame.function << '\n';
+//
+// A session is a process of its own (`backstep session`), which the library starts and talks to
+// (docs/session-protocol.md), so nothing of the recorded program is ever in yours. What goes wrong is an
+// Error with the sentence that the command line prints. Moments, events and expressions are written as there:
+// docs/user-guide.md, docs/events.md, docs/expressions.md.
+//
+// A session, with the streams that it has given out, is used by one thread at a time; only cancel() may be
+// called by others meanwhile. Different sessions have nothing to do with each other.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <backstep/data.h>
+#include <backstep/error.h>
+#include <backstep/export.h>
+#include <backstep/version.h>
+
+namespace backstep {
+
+// One function on a stack.
+struct Frame {
+  std::uint64_t pc = 0;
+  std::string function, file;  // empty: not known
+  int line = 0;                // 0: not known
+  bool inlined = false;        // it is part of the code of the next one
+};
+
+// Where the session is, and why it is there.
+struct Moment {
+  std::string at;  // a control point, @TICK:0xPC, which go_to() takes
+  std::uint64_t tick = 0, pc = 0, event = 0;
+  int thread = 0;  // 1 is the first; `tid` is what the kernel called it
+  int tid = 0;
+  std::string function, file;  // empty: not known
+  int line = 0;
+  std::string why;  // of movements: there, event, step, signal, start, end, no such moment, cancelled
+  int signal = 0;   // 0: none
+};
+
+// A match of an event.
+struct Hit {
+  std::string at;
+  std::uint64_t tick = 0, pc = 0;
+  int thread = 0;
+  Data values;  // what the expressions were there, by their text: values["p->name"]
+  std::map<std::string, std::string> texts;  // the same as people read them
+  std::vector<Frame> stack;                  // if it was asked for; innermost first
+  bool stack_complete = true;                // false: what called the last one is not known
+};
+
+struct Argument {
+  std::string name;
+  Data value;
+  std::string text;
+};
+
+// One call of a function.
+struct Call {
+  std::string at;
+  std::uint64_t tick = 0;
+  int thread = 0;
+  std::string function;
+  std::vector<Argument> args;
+  Data ret;
+  std::string end;  // returned, jumped (a tail call) or unknown
+  Frame caller;
+  std::string left;                    // when; empty: not known
+  std::optional<std::uint64_t> ticks;  // how long it took
+};
+
+// What an expression is at the current time.
+struct Value {
+  std::string expression, text;
+  Data value;
+  std::string type;  // empty: not known
+  std::string why;   // not empty: it has no value, and this is the reason
+};
+
+struct Thread {
+  int thread = 0, tid = 0;
+  bool has_turn = false;
+  bool in_call = false;  // it waits in a system call
+  std::uint64_t pc = 0;
+};
+
+struct Info {
+  std::string recording;  // its folder
+  int process = 0, pid = 0;
+  std::uint64_t ticks = 0, events = 0;
+  std::string end;   // how it ended, a sentence
+  std::string last;  // the last moment whose state can be shown
+};
+
+struct Process {
+  int process = 0;  // its number, which use_process() takes
+  int pid = 0;
+  std::string born;
+  int parent = 0;
+  std::vector<std::string> command;
+};
+
+// Where the ticks went.
+struct Profile {
+  struct Stack {
+    std::vector<std::string> stack;  // outermost first
+    std::uint64_t ticks = 0;
+  };
+  std::uint64_t period = 0, samples = 0;
+  std::vector<Stack> stacks;
+};
+
+// The lines of a source file that have code.
+struct Coverage {
+  std::string file;
+  std::vector<int> executed, missed;
+};
+
+// --- what a question may say in addition: log("call f", {"n"}, {.limit = 5}) ---
+
+struct OpenOptions {
+  std::string process = {};  // a pid, or #N as in `backstep ps`; empty: the first one
+  // The backstep to start; empty: $BACKSTEP, else the one of the search path, else the one that was installed
+  // with this library.
+  std::string program = {};
+};
+
+// A stretch of the run. Both are moments, the end does not count; empty: from the beginning, to the end.
+struct Stretch {
+  std::string start = {}, end = {};
+};
+
+struct LogOptions {
+  bool stack = false;                       // with the stack of calls at each match
+  std::optional<std::uint64_t> limit = {};  // the first so many
+  std::optional<std::uint64_t> last = {};   // the last so many
+  std::string start = {}, end = {};
+};
+
+struct CallsOptions {
+  std::optional<std::uint64_t> limit = {};
+  std::string start = {}, end = {};
+};
+
+struct ProfileOptions {
+  std::uint64_t period = 100'000;  // ticks
+  bool lines = false;
+  std::string start = {}, end = {};
+};
+
+struct CoverageOptions {
+  bool system = false;  // libraries of the system, too
+  std::string start = {}, end = {};
+};
+
+class Dialogue;  // with the process of a session
+class Request;
+
+// Hits or calls, which come while the session still looks for more. Whoever leaves the loop does not want the
+// rest: the stream cancels the search when it goes. A session answers one thing after the other: what it is
+// asked while a stream is open waits until the search is over, and what the search finds meanwhile is kept
+// for the stream.
+template <class T>
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<Request> request);
+  Stream(Stream&&) noexcept = default;
+  Stream& operator=(Stream&&) noexcept = default;
+
+  std::optional<T> next();  // waits for it; none: that was the last one
+
+  class Iterator {
+   public:
+    using value_type = T;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit Iterator(Stream* stream) : stream_(stream), current_(stream->next()) {}
+    const T& operator*() const { return *current_; }
+    const T* operator->() const { return &*current_; }
+    Iterator& operator++() {
+      current_ = stream_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return !current_; }
+
+   private:
+    Stream* stream_;
+    std::optional<T> current_;
+  };
+  Iterator begin() { return Iterator(this); }  // at what comes next: a stream is read once
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  std::shared_ptr<Request> request_;
+};
+
+// A recording that is being asked, at one moment of its history.
+class BACKSTEP_API Session {
+ public:
+  // A recording: a name, a path, or (empty) the latest one.
+  static Session open(const std::string& recording = {}, const OpenOptions& options = {});
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();    // closes it
+  void close();  // ends the session; its process is gone then
+
+  std::string version() const;  // of the program that answers
+
+  // Called, by the thread that waits for an answer, with what is done of it (0 to 1), and with remarks about
+  // the question.
+  void on_progress(std::function<void(double done)> callback);
+  void on_note(std::function<void(const std::string& text)> callback);
+
+  // Ends what is under way, which then throws Cancelled; whatever it has given before counts. Without
+  // anything under way it does nothing. Any thread may call it, also on_progress; not a signal handler.
+  void cancel();
+
+  // Any method of the protocol, by its name: ask("goto", {{"to", "end"}}).
+  Data ask(const std::string& method, const Data::Structure& params = {});
+
+  // --- about the recording ---
+
+  Info info();
+  std::vector<Process> processes();
+  // From now on the session is about this process, at its beginning.
+  Info use_process(int process);
+
+  // --- questions about the run; they do not move the session ---
+
+  // How often an event matches.
+  std::uint64_t count(const std::string& spec, const Stretch& stretch = {});
+  // … of several, in one go.
+  std::vector<std::uint64_t> counts(const std::vector<std::string>& specs, const Stretch& stretch = {});
+  // Each match of an event in the order of time, with the values of expressions there.
+  Stream<Hit> log(const std::string& spec, const std::vector<std::string>& values = {},
+                  const LogOptions& options = {});
+  // Every call of a function, in the order in which they began.
+  Stream<Call> calls(const std::string& function, const CallsOptions& options = {});
+  Profile profile(const ProfileOptions& options = {});
+  std::vector<Coverage> coverage(const CoverageOptions& options = {});
+
+  // --- movement ---
+
+  Moment now();
+  // start, end, a tick, @TICK:0xPC, 50%, 14:03:22, event 106, a bookmark. (Python's `goto`.)
+  Moment go_to(const std::string& moment);
+  // To the next match of one of the events, or the end.
+  Moment forward(const std::vector<std::string>& events = {});
+  // To the last match before now of one of the events, or the start.
+  Moment backward(const std::vector<std::string>& events = {});
+  // Instructions of a thread, forwards or backwards.
+  Moment step(std::uint64_t count = 1, bool back = false, int tid = 0);
+
+  // --- the state at the current time; `tid` 0: the thread that has the turn ---
+
+  // Innermost first.
+  std::vector<Frame> stack(int tid = 0);
+  // What an expression is, in the `frame`-th real function of the stack; nothing if it has no value here
+  // (explain() says why).
+  Data value(const std::string& expression, std::size_t frame = 0, int tid = 0);
+  Value explain(const std::string& expression, std::size_t frame = 0, int tid = 0);
+  std::vector<Value> locals(std::size_t frame = 0, int tid = 0);
+  std::vector<Thread> threads();
+  std::map<std::string, std::uint64_t> registers(int tid = 0);
+  // As many bytes as can be read.
+  std::vector<std::uint8_t> memory(std::uint64_t address, std::uint64_t size);
+
+ private:
+  explicit Session(std::shared_ptr<Dialogue> dialogue);
+  Dialogue& dialogue() const;
+
+  std::shared_ptr<Dialogue> dialogue_;
+};
+
+extern template class BACKSTEP_API Stream<Hit>;
+extern template class BACKSTEP_API Stream<Call>;
+
+}  // namespace backstep

@@ -1,0 +1,332 @@
+// What a session answers, made into the types of <backstep/session.h>. What a newer program says in addition
+// is left out, and what an answer may lack has the value that its type says.
+#include <backstep/session.h>
+
+#include <charconv>
+#include <concepts>
+
+#include "dialogue.h"
+
+namespace backstep {
+namespace {
+
+constexpr int kProtocol = 1;
+
+template <class T>
+concept Sequence = requires(T t) {
+  t.emplace_back();
+}
+&&!std::same_as<T, std::string>;
+
+// Takes the members of an answer by their names.
+class Reader {
+ public:
+  explicit Reader(const Data& data) : data_(data) {}
+
+  template <class T>
+  Reader& operator()(const char* name, T& field) {
+    if (const Data* found = data_.find(name)) set(*found, field);
+    return *this;
+  }
+
+ private:
+  static void set(const Data& from, bool& to) { to = from.truth(); }
+  static void set(const Data& from, int& to) { to = static_cast<int>(from.number()); }
+  static void set(const Data& from, std::uint64_t& to) { to = from.address(); }
+  static void set(const Data& from, std::optional<std::uint64_t>& to) { to = from.address(); }
+  static void set(const Data& from, std::string& to) { to = from.text(); }
+  static void set(const Data& from, Data& to) { to = from; }
+  static void set(const Data& from, std::map<std::string, std::string>& to) {
+    for (const auto& [name, value] : from.structure()) to[name] = value.text();
+  }
+  template <Sequence T>
+  static void set(const Data& from, T& to) {
+    for (const Data& item : from.list()) set(item, to.emplace_back());
+  }
+  template <class T>
+  static void set(const Data& from, T& to) {
+    take(Reader(from), to);
+  }
+
+  const Data& data_;
+};
+
+void take(Reader answer, Frame& f) {
+  answer("pc", f.pc)("function", f.function)("file", f.file)("line", f.line)("inlined", f.inlined);
+}
+
+void take(Reader answer, Moment& m) {
+  answer("at", m.at)("tick", m.tick)("pc", m.pc)("event", m.event)("thread", m.thread)("tid", m.tid)(
+      "function", m.function)("file", m.file)("line", m.line)("why", m.why)("signal", m.signal);
+}
+
+void take(Reader answer, Hit& h) {
+  answer("at", h.at)("tick", h.tick)("pc", h.pc)("thread", h.thread)("values", h.values)("texts", h.texts)(
+      "stack", h.stack)("stack_complete", h.stack_complete);
+}
+
+void take(Reader answer, Argument& a) {
+  answer("name", a.name)("value", a.value)("text", a.text);
+}
+
+void take(Reader answer, Call& c) {
+  answer("at", c.at)("tick", c.tick)("thread", c.thread)("function", c.function)("args", c.args)(
+      "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks);
+}
+
+void take(Reader answer, Value& v) {
+  answer("expression", v.expression)("text", v.text)("value", v.value)("type", v.type)("why", v.why);
+}
+
+void take(Reader answer, Thread& t) {
+  answer("thread", t.thread)("tid", t.tid)("has_turn", t.has_turn)("in_call", t.in_call)("pc", t.pc);
+}
+
+void take(Reader answer, Info& i) {
+  answer("recording", i.recording)("process", i.process)("pid", i.pid)("ticks", i.ticks)("events", i.events)(
+      "end", i.end)("last", i.last);
+}
+
+void take(Reader answer, Process& p) {
+  answer("process", p.process)("pid", p.pid)("born", p.born)("parent", p.parent)("command", p.command);
+}
+
+void take(Reader answer, Profile::Stack& s) {
+  answer("stack", s.stack)("ticks", s.ticks);
+}
+
+void take(Reader answer, Profile& p) {
+  answer("period", p.period)("samples", p.samples)("stacks", p.stacks);
+}
+
+void take(Reader answer, Coverage& c) {
+  answer("file", c.file)("executed", c.executed)("missed", c.missed);
+}
+
+template <class T>
+T read(const Data& data) {
+  T t;
+  take(Reader(data), t);
+  return t;
+}
+
+template <class T>
+std::vector<T> read_list(const Data& data) {
+  std::vector<T> list;
+  for (const Data& item : data.list()) list.push_back(read<T>(item));
+  return list;
+}
+
+// Parameters, of which those that say nothing are left out.
+class Params {
+ public:
+  Params(Data::Structure params = {}) : params_(std::move(params)) {}
+
+  Params&& add(const char* name, Data value) && {
+    params_.push_back({name, std::move(value)});
+    return std::move(*this);
+  }
+  Params&& add(const char* name, const std::optional<std::uint64_t>& number) && {
+    return number ? std::move(*this).add(name, Data(*number)) : std::move(*this);
+  }
+  Params&& thread(int tid) && { return tid ? std::move(*this).add("tid", Data(tid)) : std::move(*this); }
+  // Any options that have a stretch of the run.
+  Params&& stretch(const auto& options) && {
+    if (!options.start.empty()) params_.push_back({"from", options.start});
+    if (!options.end.empty()) params_.push_back({"to", options.end});
+    return std::move(*this);
+  }
+  operator const Data::Structure&() const { return params_; }
+
+ private:
+  Data::Structure params_;
+};
+
+Data texts(const std::vector<std::string>& list) {
+  return Data::List(list.begin(), list.end());
+}
+
+}  // namespace
+
+Error::Error(const std::string& sentence, int code) : std::runtime_error(sentence), code_(code) {}
+Error::~Error() = default;
+Cancelled::Cancelled(const std::string& sentence) : Error(sentence, kCode) {}
+Cancelled::~Cancelled() = default;
+
+Version library_version() {
+  return kHeaderVersion;
+}
+
+template <class T>
+Stream<T>::Stream(std::shared_ptr<Request> request) : request_(std::move(request)) {}
+
+template <class T>
+std::optional<T> Stream<T>::next() {
+  const auto data = request_ ? request_->next() : std::nullopt;
+  if (!data) return std::nullopt;
+  return read<T>(*data);
+}
+
+template class Stream<Hit>;
+template class Stream<Call>;
+
+Session::Session(std::shared_ptr<Dialogue> dialogue) : dialogue_(std::move(dialogue)) {}
+Session::Session(Session&&) noexcept = default;
+
+Session& Session::operator=(Session&& other) noexcept {
+  std::swap(dialogue_, other.dialogue_);
+  other.close();
+  return *this;
+}
+
+Session::~Session() {
+  close();
+}
+
+void Session::close() {
+  if (dialogue_) dialogue_->close();
+}
+
+Dialogue& Session::dialogue() const {
+  if (!dialogue_) throw Error("this session has been moved to another variable");
+  return *dialogue_;
+}
+
+Session Session::open(const std::string& recording, const OpenOptions& options) {
+  std::vector<std::string> args{"session"};
+  if (!options.process.empty()) args.insert(args.end(), {"-p", options.process});
+  if (!recording.empty()) args.insert(args.end(), {"--", recording});
+  Session session(std::make_shared<Dialogue>(options.program, args));
+  const Data about = session.ask("version");
+  session.dialogue_->version = about["version"].text();
+  if (about["protocol"] != kProtocol)
+    throw Error("backstep " + session.version() + " speaks another protocol than libbackstep " +
+                BACKSTEP_VERSION_STRING + ": install the two together");
+  return session;
+}
+
+std::string Session::version() const {
+  return dialogue().version;
+}
+
+void Session::on_progress(std::function<void(double)> callback) {
+  dialogue().on_progress = std::move(callback);
+}
+
+void Session::on_note(std::function<void(const std::string&)> callback) {
+  dialogue().on_note = std::move(callback);
+}
+
+void Session::cancel() {
+  dialogue().cancel();
+}
+
+Data Session::ask(const std::string& method, const Data::Structure& params) {
+  return dialogue().ask(method, params);
+}
+
+Info Session::info() {
+  return read<Info>(ask("info"));
+}
+
+std::vector<Process> Session::processes() {
+  return read_list<Process>(ask("processes"));
+}
+
+Info Session::use_process(int process) {
+  return read<Info>(ask("process", {{"process", process}}));
+}
+
+std::uint64_t Session::count(const std::string& spec, const Stretch& stretch) {
+  return counts({spec}, stretch).at(0);
+}
+
+std::vector<std::uint64_t> Session::counts(const std::vector<std::string>& specs, const Stretch& stretch) {
+  std::vector<std::uint64_t> counts;
+  for (const Data& count : ask("count", Params({{"specs", texts(specs)}}).stretch(stretch)).list())
+    counts.push_back(count["count"].address());
+  return counts;
+}
+
+Stream<Hit> Session::log(const std::string& spec, const std::vector<std::string>& values,
+                         const LogOptions& options) {
+  return Stream<Hit>(
+      dialogue().begin("log",
+                       Params({{"spec", spec}, {"values", texts(values)}, {"stack", options.stack}})
+                           .add("limit", options.limit)
+                           .add("last", options.last)
+                           .stretch(options),
+                       "hit"));
+}
+
+Stream<Call> Session::calls(const std::string& function, const CallsOptions& options) {
+  return Stream<Call>(dialogue().begin(
+      "calls", Params({{"function", function}}).add("limit", options.limit).stretch(options), "call"));
+}
+
+Profile Session::profile(const ProfileOptions& options) {
+  return read<Profile>(
+      ask("profile", Params({{"period", options.period}, {"lines", options.lines}}).stretch(options)));
+}
+
+std::vector<Coverage> Session::coverage(const CoverageOptions& options) {
+  return read_list<Coverage>(ask("coverage", Params({{"system", options.system}}).stretch(options)));
+}
+
+Moment Session::now() {
+  return read<Moment>(ask("now"));
+}
+
+Moment Session::go_to(const std::string& moment) {
+  return read<Moment>(ask("goto", {{"to", moment}}));
+}
+
+Moment Session::forward(const std::vector<std::string>& events) {
+  return read<Moment>(ask("forward", {{"events", texts(events)}}));
+}
+
+Moment Session::backward(const std::vector<std::string>& events) {
+  return read<Moment>(ask("backward", {{"events", texts(events)}}));
+}
+
+Moment Session::step(std::uint64_t count, bool back, int tid) {
+  return read<Moment>(ask("step", Params({{"count", count}, {"back", back}}).thread(tid)));
+}
+
+std::vector<Frame> Session::stack(int tid) {
+  return read_list<Frame>(ask("stack", Params().thread(tid))["frames"]);
+}
+
+Data Session::value(const std::string& expression, std::size_t frame, int tid) {
+  Value value = explain(expression, frame, tid);
+  return value.why.empty() ? std::move(value.value) : Data();
+}
+
+Value Session::explain(const std::string& expression, std::size_t frame, int tid) {
+  return read<Value>(ask("value", Params({{"expression", expression}, {"frame", frame}}).thread(tid)));
+}
+
+std::vector<Value> Session::locals(std::size_t frame, int tid) {
+  return read_list<Value>(ask("locals", Params({{"frame", frame}}).thread(tid)));
+}
+
+std::vector<Thread> Session::threads() {
+  return read_list<Thread>(ask("threads"));
+}
+
+std::map<std::string, std::uint64_t> Session::registers(int tid) {
+  std::map<std::string, std::uint64_t> registers;
+  for (const auto& [name, value] : ask("registers", Params().thread(tid)).structure())
+    registers[name] = value.address();
+  return registers;
+}
+
+std::vector<std::uint8_t> Session::memory(std::uint64_t address, std::uint64_t size) {
+  const Data answer = ask("memory", {{"address", address}, {"size", size}});
+  const std::string& hex = answer["bytes"].text();
+  std::vector<std::uint8_t> bytes(hex.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); i++) std::from_chars(&hex[2 * i], &hex[2 * i] + 2, bytes[i], 16);
+  return bytes;
+}
+
+}  // namespace backstep

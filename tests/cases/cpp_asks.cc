@@ -1,0 +1,121 @@
+// What tests/cases/cpp_asks.sh asks of a recording through libbackstep.  cpp_asks RECORDING
+#undef NDEBUG
+#include <cassert>
+#include <cmath>
+#include <iostream>
+#include <ranges>
+#include <sstream>
+
+#include <backstep/session.h>
+
+using backstep::Data;
+
+static_assert(std::ranges::input_range<backstep::Stream<backstep::Hit>>);
+static_assert(!std::copy_constructible<backstep::Session> && std::movable<backstep::Session>);
+
+namespace {
+
+std::string sentence_of(const auto& wrong, int code) {
+  try {
+    wrong();
+  } catch (const backstep::Error& e) {
+    assert(e.code() == code);
+    return e.what();
+  }
+  assert(!"no error");
+}
+
+void data() {
+  const Data d = Data::from_json(
+      R"({"n": -3, "big": 18446744073709551615, "p": "0x1f <main>", "x": 1.5, "inf": "-inf", "list": [1, "two"], "no": null,
+          "gone": {"unavailable": "optimized out"}})");
+  assert(d["n"] == -3 && d["n"].number() == -3 && d["n"].real() == -3 && d["n"] != 3u);
+  assert(d["big"].address() == UINT64_MAX && d["big"] == UINT64_MAX && d["p"].address() == 0x1f);
+  assert(d["x"].real() == 1.5 && d["inf"].real() == -INFINITY && Data(1) == Data(1.0));
+  assert(d["list"].size() == 2 && d["list"][1] == "two" && d["list"].list()[0] == 1);
+  assert(!d["no"].available() && !d["gone"].available() && d["n"].available() && !d.find("none"));
+  assert(Data::from_json(d.json()) == d && d.structure()[1].name == "big");
+  std::ostringstream out;
+  out << d["list"] << d["p"];
+  assert(out.str() == R"([1,"two"]0x1f <main>)");
+  assert(sentence_of([&] { d["p"].number(); }, 0).find("0x1f <main>") != std::string::npos);
+  for (auto wrong : {"big", "x", "list", "no"}) sentence_of([&] { d[wrong].number(); }, 0);
+  sentence_of([&] { d["list"][2]; }, 0);
+  sentence_of([&] { d["none"]; }, 0);
+  sentence_of([&] { d["n"].address(); }, 0);
+}
+
+void questions(backstep::Session& s) {
+  assert(s.count("call add") == 10 &&
+         s.counts({"call add", "change total"}) == std::vector<uint64_t>({10, 11}));
+  std::vector<backstep::Hit> hits;
+  for (const backstep::Hit& hit : s.log("sums.c:5", {"n", "total"}, {.stack = true})) hits.push_back(hit);
+  assert(hits.size() == 10 && hits[3].texts.at("total") == "6" && hits[9].values["n"].number() == 10);
+  assert(hits[0].stack[0].function == "add" && hits[0].stack[1].function == "main" && hits[0].stack_complete);
+  assert(s.count("call add", {.start = hits[2].at, .end = hits[5].at}) == 3);
+  assert(s.log("call add", {"$arg0"}, {.last = 2}).next()->values["$arg0"] == 9);
+
+  std::vector<backstep::Call> calls;
+  for (const backstep::Call& call : s.calls("add")) calls.push_back(call);
+  assert(calls.size() == 10 && calls[4].args[0].name == "n" && calls[4].args[0].value == 5);
+  assert(calls[4].end == "returned" && calls[4].ticks && calls[4].caller.function == "main");
+  assert(!s.calls("add", {.limit = 0}).next());
+
+  assert(s.profile({.period = 1000}).samples > 0 && !s.profile().stacks.empty());
+  const auto coverage = s.coverage();
+  assert(coverage.size() == 1 && coverage[0].file.ends_with("sums.c") && coverage[0].executed.size() > 5);
+  assert(s.info().process == 1 && s.info().ticks > 0 && s.processes()[0].command[0] == "./sums");
+  assert(s.use_process(1).last == s.info().last && !s.version().empty());
+}
+
+void movement(backstep::Session& s) {
+  auto stream = s.log("call add", {"$arg0"});
+  auto third =
+      std::ranges::find_if(stream, [](const backstep::Hit& hit) { return hit.values["$arg0"] == 3; });
+  const backstep::Moment m = s.go_to(third->at);
+  assert(m.function == "add" && m.why == "there" && m.at == third->at && m.line == 4);
+  assert(stream.next()->values["$arg0"] == 4);  // the rest has been kept
+  const auto next = s.forward({"call add", "call main"});
+  assert(next.why == "event" && s.value("i", 1) == 4);
+  assert(s.backward({"call add"}).at == m.at && s.now().at == m.at);
+  assert(s.registers().at("rip") == m.pc && s.threads().at(0).has_turn && s.threads()[0].pc == m.pc);
+  assert(s.memory(m.pc, 4).size() == 4 && s.memory(8, 4).empty());
+  assert(s.step(3).pc != m.pc && s.step(3, true).pc == m.pc);
+  assert(s.step(3, false, m.tid).why == "step" && s.locals()[0].expression == "n");
+  assert(s.stack(m.tid)[1].function == "main" && s.explain("total").type.starts_with("long"));
+  const auto nowhere = s.explain("*(int*)8");
+  assert(!nowhere.why.empty() && !s.value("*(int*)8").available());
+  assert(s.ask("goto", {{"to", "end"}})["why"] == "there" && s.forward().why == "end");
+}
+
+// What is asked in the middle of a stream is answered, whatever the stream still brings.
+void both_at_once(backstep::Session& s) {
+  int n = 0;
+  for (const backstep::Hit& hit : s.log("sums.c:5", {"n"})) {
+    s.go_to(hit.at);
+    assert(s.value("n") == ++n && hit.values["n"] == n);
+  }
+  assert(n == 10);
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  data();
+  auto opened = backstep::Session::open(argv[1], {.process = "#1"});
+  backstep::Session s = std::move(opened);
+  sentence_of([&] { opened.now(); }, 0);
+  questions(s);
+  movement(s);
+  both_at_once(s);
+  // The shell compares these with what the program says.
+  std::cout << sentence_of([&] { s.count("call nothing"); }, -32000) << '\n'
+            << sentence_of([&] { s.log("call nothing").next(); }, -32000) << '\n'
+            << sentence_of([&] { s.go_to("nowhere"); }, -32000) << '\n'
+            << sentence_of([] { backstep::Session::open("not-there"); }, 0) << '\n'
+            << sentence_of([&] { backstep::Session::open(argv[1], {.process = "#7"}); }, 0) << '\n';
+  sentence_of([&] { s.ask("nothing"); }, -32601);
+  sentence_of([&] { s.memory(0, UINT64_MAX); }, -32602);
+  s.close();
+  std::cout << sentence_of([&] { s.count("call add"); }, 0) << '\n';
+}
