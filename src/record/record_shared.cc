@@ -291,8 +291,10 @@ bool Recorder::own_code(uint64_t first, uint64_t last) {
   return false;
 }
 
-// If nobody else is left, all pages are ours again.
+// If nobody else is left, all pages are ours again. Not while a repeated string instruction is half done: a
+// replay would be there when it faults on a page, and not all of these are its.
 bool Recorder::own_alone(SharedObject& object) {
+  if (process_.engine().is_half_done()) return false;
   constexpr size_t kMost = 1024;           // pages that are logged for it
   constexpr int64_t kPause = 100'000'000;  // until it is tried again: all pages must be looked at
   if (object.others() || !requests_.empty() || monotonic_ns() < alone_again_ns_) return false;
