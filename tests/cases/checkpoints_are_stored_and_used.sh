@@ -25,7 +25,7 @@ count() { "$BACKSTEP" info --json "$T/rec-crash" | field checkpoints.count; }
 [ "$(count)" = 0 ] || fail "a new recording has checkpoints"
 
 # While gdb goes to the crash, they are made; they may be complete a moment later.
-timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0.03 "$T/rec-crash" -nx -batch -ex continue -ex 'print sum' \
+timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0.01 "$T/rec-crash" -nx -batch -ex continue -ex 'print sum' \
   -ex 'monitor stored' >gdb 2>&1 || { cat gdb; fail "gdb ended with $?"; }
 printed 'SIGSEGV'
 sum=$(sed -n 's/^\$1 = //p' gdb)
@@ -47,7 +47,7 @@ expect 0 "$BACKSTEP" checkpoints --remove rec-crash
 grep -q 'has no checkpoints' <("$BACKSTEP" checkpoints rec-crash) || fail "the list is not empty"
 
 # Made ahead; random moments are the same with and without them.
-expect 0 "$BACKSTEP" checkpoints --make --every 0.02 rec-crash
+expect 0 "$BACKSTEP" checkpoints --make --every 0.004 rec-crash
 expect 0 "$BACKSTEP" checkpoints --verify rec-crash
 many=$(count)
 [ "$many" -ge 5 ] || fail "only $many checkpoints were made"
