@@ -382,13 +382,13 @@ Monitor::Answer Monitor::run(const std::string& line) {
     }
     if (command == "stored") {
       const auto& stored = timeline_.stored();
-      return {
-          fmt::format("{} checkpoints in the recording, {} bytes; in this session {} made, {} used; the "
-                      "last movement "
-                      "replayed {} windows and passed over {}; {} replays came too far and were made again\n",
-                      stored.list().size(), stored.bytes(), stored.made(), stored.used(),
-                      timeline_.searched().replayed, timeline_.searched().quiet, timeline_.overshot()),
-          {}};
+      return {fmt::format(
+                  "{} checkpoints in the recording, {} bytes; in this session {} made, {} used; {} replays "
+                  "came too far and were made again; the last movement replayed {} windows and passed "
+                  "over {}\n",
+                  stored.list().size(), stored.bytes(), stored.made(), stored.used(), timeline_.overshot(),
+                  timeline_.searched().replayed, timeline_.searched().quiet),
+              {}};
     }
     if (command == "restart" && words.size() == 2) {
       auto id = number(words[1]);
