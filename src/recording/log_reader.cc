@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "engine/layout.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
 
@@ -23,7 +24,7 @@ namespace backstep::recording {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+using layout::kPage;
 
 // Where the last chunk begins: chunks that others follow do not change any more. `size` becomes less if the
 // file did.
@@ -81,8 +82,8 @@ LogFile::LogFile(const std::string& path) : path_(path) {
   if (p == MAP_FAILED)
     throw Error(fmt::format("the log {} is empty: nothing was recorded", path), kExitDivergence);
   data_ = {static_cast<const uint8_t*>(p), size};
-  // The process may be at it still, and cuts the last chunk when it ends: what is mapped of that would be gone
-  // from under us. So we have a copy of it.
+  // The process may be at it still, and cuts the last chunk when it ends: what is mapped of that would be
+  // gone from under us. So we have a copy of it.
   const uint64_t copied = tail / kPage * kPage;
   if (copied < size) {
     if (mmap(static_cast<uint8_t*>(p) + copied, size - copied, PROT_READ | PROT_WRITE,
