@@ -67,53 +67,6 @@ bool run_demangler(const char* name, Demangled& out) {
   return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;  // -2: no mangled name
 }
 
-// An open ELF file and, if it has any, its DWARF.
-struct Open {
-  Fd fd;
-  Elf* elf = nullptr;
-  Dwarf* dwarf = nullptr;
-
-  Open() = default;
-  Open(const Open&) = delete;
-  Open& operator=(const Open&) = delete;
-  ~Open() { close(); }
-
-  void close() {
-    if (dwarf) dwarf_end(dwarf);
-    if (elf) elf_end(elf);
-    dwarf = nullptr;
-    elf = nullptr;
-    fd.reset();
-  }
-
-  // False: not there or not an ELF file.
-  bool open(const std::string& path) {
-    elf_version(EV_CURRENT);
-    // A path from a stranger's file may lead to a pipe that nobody writes to.
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd) return false;
-    elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
-    if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
-    dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
-    if (dwarf && !shared_part_is_a_file(path)) {
-      dwarf_end(dwarf);
-      dwarf = nullptr;
-    }
-    return true;
-  }
-
-  // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
-  // would wait for a terminal's or a pipe's data.
-  bool shared_part_is_a_file(const std::string& path) const {
-    const char* name = nullptr;
-    const void* id = nullptr;
-    if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id) <= 0 || !name) return true;
-    struct stat about;
-    std::string where = name[0] == '/' ? name : path.substr(0, path.rfind('/') + 1) + name;
-    return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
-  }
-};
-
 std::string read_build_id(Elf* elf) {
   const void* bytes = nullptr;
   ssize_t n = dwelf_elf_gnu_build_id(elf, &bytes);
@@ -163,6 +116,53 @@ bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
 }  // namespace
 
 struct ElfFile::Files {
+  // An open ELF file and, if it has any, its DWARF.
+  struct Open {
+    Fd fd;
+    Elf* elf = nullptr;
+    Dwarf* dwarf = nullptr;
+
+    Open() = default;
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    ~Open() { close(); }
+
+    void close() {
+      if (dwarf) dwarf_end(dwarf);
+      if (elf) elf_end(elf);
+      dwarf = nullptr;
+      elf = nullptr;
+      fd.reset();
+    }
+
+    // False: not there or not an ELF file.
+    bool open(const std::string& path) {
+      elf_version(EV_CURRENT);
+      // A path from a stranger's file may lead to a pipe that nobody writes to.
+      fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      if (!fd) return false;
+      elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
+      if (!elf || elf_kind(elf) != ELF_K_ELF) return false;
+      dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+      if (dwarf && !shared_part_is_a_file(path)) {
+        dwarf_end(dwarf);
+        dwarf = nullptr;
+      }
+      return true;
+    }
+
+    // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
+    // would wait for a terminal's or a pipe's data.
+    bool shared_part_is_a_file(const std::string& path) const {
+      const char* name = nullptr;
+      const void* id = nullptr;
+      if (dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id) <= 0 || !name) return true;
+      struct stat about;
+      std::string where = name[0] == '/' ? name : path.substr(0, path.rfind('/') + 1) + name;
+      return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
+    }
+  };
+
   Open main, debug;  // debug: the separate file, may be closed
   std::vector<Symbol> symbols;
   bool all_symbols = false;
