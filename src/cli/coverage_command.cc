@@ -16,7 +16,7 @@ namespace {
 
 using session::Coverage;
 
-std::string share(size_t n, size_t all) {
+std::string share_text(size_t n, size_t all) {
   return all ? fmt::format("{:.1f}%", 100.0 * static_cast<double>(n) / static_cast<double>(all)) : "";
 }
 
@@ -76,7 +76,7 @@ void print_files(const Coverage& coverage, bool difference) {
     if (difference) {
       table.add({format_count(n), name, ranges(listed, kWidth)});
     } else {
-      table.add({format_count(n), format_count(f.lines.size()), share(n, f.lines.size()), name,
+      table.add({format_count(n), format_count(f.lines.size()), share_text(n, f.lines.size()), name,
                  ranges(listed, kWidth)});
     }
   }
@@ -85,7 +85,7 @@ void print_files(const Coverage& coverage, bool difference) {
     fmt::print("{} lines\n", format_count(done));
   } else {
     fmt::print("{} of {} lines ({}) in files of which something was executed\n", format_count(done),
-               format_count(all), share(done, all));
+               format_count(all), share_text(done, all));
   }
 }
 

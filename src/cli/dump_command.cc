@@ -19,7 +19,7 @@ namespace {
 
 using recording::Event;
 
-struct Options {
+struct DumpOptions {
   std::string dir;
   uint64_t limit = std::numeric_limits<uint64_t>::max();
   uint64_t from = 0;
@@ -38,7 +38,7 @@ struct Options {
   }
 };
 
-void print_event(const Event& event, uint64_t process, const Options& options) {
+void print_event(const Event& event, uint64_t process, const DumpOptions& options) {
   if (options.json) {
     Json j = event_json(event, options.strings);
     j["process"] = process;
@@ -52,7 +52,7 @@ void print_event(const Event& event, uint64_t process, const Options& options) {
              event.thread, event_text(event, options.strings), event.size);
 }
 
-int dump_all(const recording::Recording& r, const Options& options) {
+int dump_all(const recording::Recording& r, const DumpOptions& options) {
   recording::OrderedLogs logs(r, true);
   if (logs.by_time())
     fmt::print(
@@ -75,7 +75,7 @@ int dump_all(const recording::Recording& r, const Options& options) {
 }  // namespace
 
 int dump_command(const Args& args) {
-  Options options;
+  DumpOptions options;
   std::string process;
   CommandLine line(
       "dump", "[options] [DIR]",

@@ -25,7 +25,6 @@
 namespace backstep::cli {
 namespace {
 
-using events::Call;
 using events::CallFilter;
 using guest::Arg;
 using recording::Event;
@@ -34,7 +33,7 @@ using recording::Recording;
 constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 constexpr size_t kTextStrings = 32, kJsonStrings = 4096;
 
-struct Options {
+struct SyscallsOptions {
   std::vector<std::string> words;  // FILTER and DIR
   std::string process, from, to;
   uint64_t limit = kAll, last = kAll;
@@ -56,22 +55,22 @@ struct Question {
   events::CallReader reader;
   bool failed = false;
 
-  std::optional<Call> ask(uint64_t number, const Event& event, Era::Side side) const {
+  std::optional<events::Call> ask(uint64_t number, const Event& event, Era::Side side) const {
     if (side != Era::Side::Within) return {};
     const auto nr = reader.number(number, event);
     if (!nr || !filter.selects(*nr)) return {};
-    Call call = reader.call(number, event);
+    events::Call call = reader.call(number, event);
     if ((failed && !call.failed()) || !filter.matches(call)) return {};
     return call;
   }
 
   // Every call that is meant, in order, while `f` says true. Returns the exit status.
-  int each(const std::function<bool(const Call&)>& f) const {
+  int each(const std::function<bool(const events::Call&)>& f) const {
     Era passed = era;
     return process ? each_of_one(passed, f) : each_of_all(passed, f);
   }
 
-  int each_of_one(Era& passed, const std::function<bool(const Call&)>& f) const {
+  int each_of_one(Era& passed, const std::function<bool(const events::Call&)>& f) const {
     if (recording::is_without_events(recording, *process)) return 0;
     recording::LogReader log(recording.log_path(*process), recording::first_thread(recording, *process));
     Event event;
@@ -81,7 +80,7 @@ struct Question {
     return 0;
   }
 
-  int each_of_all(Era& passed, const std::function<bool(const Call&)>& f) const {
+  int each_of_all(Era& passed, const std::function<bool(const events::Call&)>& f) const {
     recording::OrderedLogs logs(recording, true);
     while (const recording::OrderedLog* log = passed.is_over() ? nullptr : logs.next()) {
       const Era::Side side = passed.side(log->number(), log->event());
@@ -120,7 +119,7 @@ class Lines {
     point_width_ = std::to_string(last).size() + kRest;
   }
 
-  void print(const Call& call) {
+  void print(const events::Call& call) {
     const std::string point = format_point({call.tick, call.pc});
     point_width_ = std::max(point_width_, point.size());
     std::string line = paint_(Colour::Dim, fmt::format("{:<{}}", point, point_width_)) + "  ";
@@ -160,7 +159,7 @@ class Lines {
 };
 
 // An argument as a program wants it: numbers as numbers, texts as they are, all else as it is printed.
-Json argument_json(const Call& call, const guest::PrintedCall::Argument& argument, size_t strings) {
+Json argument_json(const events::Call& call, const guest::PrintedCall::Argument& argument, size_t strings) {
   if (!call.knows(argument.index)) return nullptr;
   const events::Variable variable{events::Variable::ByPlace, {}, argument.index, {}};
   const Arg kind = argument.spec.kind;
@@ -197,7 +196,7 @@ Json argument_json(const Call& call, const guest::PrintedCall::Argument& argumen
   return to_utf8(argument.text);
 }
 
-void print_json(const Call& call, size_t strings) {
+void print_json(const events::Call& call, size_t strings) {
   const guest::PrintedCall parts = events::print_call(call, strings);
   Json j = {{"at", format_point({call.tick, call.pc})},
             {"tick", call.tick},
@@ -228,7 +227,7 @@ void print_json(const Call& call, size_t strings) {
 
 class Totals {
  public:
-  void add(const Call& call) {
+  void add(const events::Call& call) {
     Row& row = rows_[call.view.nr];
     row.nr = call.view.nr;
     row.calls++;
@@ -334,12 +333,12 @@ Positional positional(std::vector<std::string> words) {
   return {filter, recording ? *recording : library.resolve("")};
 }
 
-int answer(const Question& question, const Options& options) {
+int answer(const Question& question, const SyscallsOptions& options) {
   Totals totals;
   uint64_t skip = 0, most = options.limit;
   if (options.last != kAll) {
     uint64_t matches = 0;
-    question.each([&](const Call&) { return ++matches; });
+    question.each([&](const events::Call&) { return ++matches; });
     skip = matches > options.last ? matches - options.last : 0;
     most = matches - skip;
   }
@@ -348,7 +347,7 @@ int answer(const Question& question, const Options& options) {
   uint64_t count = 0;
   int status = 0;
   if (most > 0)
-    status = question.each([&](const Call& call) {
+    status = question.each([&](const events::Call& call) {
       if (skip > 0) return skip--, true;
       if (options.summary)
         totals.add(call);
@@ -365,7 +364,7 @@ int answer(const Question& question, const Options& options) {
 }  // namespace
 
 int syscalls_command(const Args& args) {
-  Options options;
+  SyscallsOptions options;
   CommandLine line(
       "syscalls", "[options] [FILTER] [DIR]",
       "Lists the system calls of a recording, as strace would have: control point, process.thread (if there\n"

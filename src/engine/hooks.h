@@ -27,6 +27,7 @@ struct Hooks {
 extern Hooks bs_hooks;
 
 // What a signal handler found when a fault took the guest out of the cache.
+inline constexpr uint64_t kWriteFault = 2;  // in the error code of a page fault
 struct FaultInfo {
   int signo;
   int code;          // si_code

@@ -46,6 +46,12 @@
 namespace backstep::layout {
 
 inline constexpr uint64_t kPage = 4096;
+constexpr uint64_t page_down(uint64_t n) {
+  return n & ~(kPage - 1);
+}
+constexpr uint64_t page_up(uint64_t n) {
+  return page_down(n + kPage - 1);
+}
 
 inline constexpr uint64_t kImagesStart = 0x1140'0000;
 inline constexpr uint64_t kImagesEnd = 0x5000'0000;

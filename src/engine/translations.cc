@@ -54,15 +54,13 @@
 namespace backstep::engine {
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
+using layout::page_up;
+
 constexpr uint64_t kMaxFolder = 512ull << 20;  // of disk for all programs together
 constexpr uint64_t kChunk = 1024;              // guest bytes of one page of the jump table
 
 enum Section { Ranges, Hot, Cold, Blocks, Exits, Checks, Nodes, Pages, Meta, kSections };
-
-uint64_t page_up(uint64_t n) {
-  return (n + kPage - 1) & ~(kPage - 1);
-}
 
 struct Piece {
   uint8_t* memory;

@@ -19,7 +19,6 @@ namespace {
 using guest::Arg;
 using guest::Len;
 using recording::EndKind;
-using recording::Event;
 using recording::EventKind;
 using recording::ProcessInfo;
 
@@ -32,7 +31,7 @@ constexpr uint8_t kAll = 0x3f;
 
 }  // namespace
 
-guest::SyscallView view_of(const Event& event) {
+guest::SyscallView view_of(const recording::Event& event) {
   guest::SyscallView view;
   view.nr = event.nr;
   view.result = event.result;
@@ -52,7 +51,7 @@ CallReader::CallReader(const recording::Recording& recording) : recording_(recor
 }
 
 // The program that the process (or its vfork child) becomes with this event; null: none that was recorded.
-const ProcessInfo* CallReader::program_of(uint64_t process, const Event& event) const {
+const ProcessInfo* CallReader::program_of(uint64_t process, const recording::Event& event) const {
   uint64_t number = 0;
   if (event.kind == EventKind::End) {
     if (event.end == EndKind::Exec && event.result > 0) number = static_cast<uint64_t>(event.result);
@@ -63,7 +62,7 @@ const ProcessInfo* CallReader::program_of(uint64_t process, const Event& event) 
   return info == processes_.end() || info->second.damaged ? nullptr : &info->second;
 }
 
-std::optional<uint16_t> CallReader::number(uint64_t process, const Event& event) const {
+std::optional<uint16_t> CallReader::number(uint64_t process, const recording::Event& event) const {
   switch (event.kind) {
     case EventKind::Syscall: {
       if (event.result == guest::kNotMade) return std::nullopt;
@@ -101,7 +100,7 @@ void CallReader::describe_exec(const ProcessInfo& program, Call& call) const {
   call.unknown = static_cast<uint8_t>(kAll & ~3);
 }
 
-Call CallReader::call(uint64_t process, const Event& event) const {
+Call CallReader::call(uint64_t process, const recording::Event& event) const {
   Call call;
   call.process = process;
   if (auto info = processes_.find(process); info != processes_.end()) call.pid = info->second.pid;

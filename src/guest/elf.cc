@@ -23,6 +23,9 @@
 namespace backstep::guest {
 namespace {
 
+using layout::page_down;
+using layout::page_up;
+
 [[noreturn]] void refuse(const std::string& role, const std::string& reason, int err) {
   throw LoadError(role + ": " + reason, err);
 }
@@ -45,13 +48,6 @@ std::string name_of_fd(int fd, const std::string& fallback) {
   std::string result = real ? real : fallback;
   free(real);
   return result;
-}
-
-uint64_t page_down(uint64_t n) {
-  return n & ~(layout::kPage - 1);
-}
-uint64_t page_up(uint64_t n) {
-  return page_down(n + layout::kPage - 1);
 }
 
 void check_header(const ElfImage& image) {

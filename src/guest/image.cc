@@ -37,19 +37,16 @@
 namespace backstep::guest {
 namespace {
 
+using layout::page_down;
+using layout::page_up;
+
 constexpr uint64_t kStackMin = 256 << 10;
 static_assert(layout::kStackEnd - kStackMax >= layout::kAnonymousEnd);
 constexpr size_t kScriptBytes = 256;     // BINPRM_BUF_SIZE: what the kernel reads of a script
 constexpr int kScriptDepth = 5;          // scripts in a row before the kernel says ELOOP
 constexpr uint64_t kSignalStack = 2048;  // AT_MINSIGSTKSZ: our frame with AVX takes less (signal_frame.cc)
 
-uint64_t page_down(uint64_t n) {
-  return n & ~(layout::kPage - 1);
-}
-uint64_t page_up(uint64_t n) {
-  return page_down(n + layout::kPage - 1);
-}
-std::string quoted(const std::string& s) {
+std::string in_quotes(const std::string& s) {
   return "'" + s + "'";
 }
 
@@ -80,7 +77,7 @@ std::string find_program(const std::string& name, const std::vector<std::string>
     rest.remove_prefix(colon + 1);
   }
   if (!not_executable.empty()) return not_executable;
-  throw LoadError("cannot run " + quoted(name) + ": command not found in PATH", ENOENT);
+  throw LoadError("cannot run " + in_quotes(name) + ": command not found in PATH", ENOENT);
 }
 
 // ---- Scripts
@@ -124,7 +121,7 @@ std::optional<ScriptLine> script_line(const ProgramFile& file) {
 // The ELF file behind `path`; scripts on the way put their interpreters in front of `argv`. `ask`: the
 // kernel, whether it would execute each of the files.
 ElfImage open_program(std::string path, std::vector<std::string>& argv, bool ask) {
-  const std::string command = quoted(path);
+  const std::string command = in_quotes(path);
   std::string role = "cannot run " + command;
   for (int depth = 0;; depth++) {
     ProgramFile file(path, role);
@@ -135,8 +132,9 @@ ElfImage open_program(std::string path, std::vector<std::string>& argv, bool ask
       throw LoadError("cannot run " + command + ": its #! line leads through too many scripts", ELOOP);
     if (script->interpreter.empty())  // the kernel opens the current folder
       throw LoadError("cannot run " + command + ": its #! line names no interpreter", EACCES);
-    role = "cannot run " + command + ": bad interpreter " + quoted(script->interpreter) + " in the #! line";
-    if (depth > 0) role += " of " + quoted(path);
+    role =
+        "cannot run " + command + ": bad interpreter " + in_quotes(script->interpreter) + " in the #! line";
+    if (depth > 0) role += " of " + in_quotes(path);
     std::vector<std::string> before{script->interpreter};
     if (script->argument) before.push_back(*script->argument);
     before.push_back(path);
@@ -149,7 +147,7 @@ ElfImage open_program(std::string path, std::vector<std::string>& argv, bool ask
 std::optional<ElfImage> open_interpreter(const ElfImage& program, bool ask) {
   if (program.interpreter.empty()) return std::nullopt;
   const std::string role =
-      program.file.role() + ": its dynamic linker " + quoted(program.interpreter) + " cannot be loaded";
+      program.file.role() + ": its dynamic linker " + in_quotes(program.interpreter) + " cannot be loaded";
   try {
     ProgramFile file(program.interpreter, role);
     if (ask) file.ask_kernel();
@@ -277,7 +275,8 @@ void check_program(const StartOptions& options) {
   const std::string path = options.path.empty() ? find_program(argv[0], options.env) : options.path;
   open_interpreter(open_program(path, argv, options.ask_kernel), options.ask_kernel);
   if (!arguments_fit(argv, options.env, path, options.stack_size))
-    throw LoadError("cannot run " + quoted(path) + ": the arguments and the environment are too long", E2BIG);
+    throw LoadError("cannot run " + in_quotes(path) + ": the arguments and the environment are too long",
+                    E2BIG);
 }
 
 StartState load_program(const StartOptions& options, Placer& placer) {
@@ -289,7 +288,7 @@ StartState load_program(const StartOptions& options, Placer& placer) {
   ElfImage program = open_program(path, start.argv, options.ask_kernel);
   std::optional<ElfImage> interpreter = open_interpreter(program, options.ask_kernel);
   if (!arguments_fit(start.argv, options.env, path, options.stack_size))
-    throw LoadError("cannot run " + quoted(path) +
+    throw LoadError("cannot run " + in_quotes(path) +
                         ": the arguments and the environment are too long (E2BIG); a larger stack limit "
                         "(ulimit -s) allows more, up to 6 MB",
                     E2BIG);

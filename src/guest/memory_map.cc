@@ -22,6 +22,8 @@
 namespace backstep::guest {
 namespace {
 
+using layout::page_down;
+
 constexpr uint64_t kLow32End = 0x8000'0000;
 constexpr uint64_t kDataLow = layout::kBrkEnd;
 constexpr uint64_t kDataHigh = layout::kAnonymousEnd;
@@ -45,10 +47,6 @@ bool continues(const Region& a, const Region& b) {
   return a.end == b.start && a.prot == b.prot && (a.flags & kLastingFlags) == (b.flags & kLastingFlags) &&
          a.dev == b.dev && a.inode == b.inode && a.name == b.name && a.advice == b.advice &&
          (is_private_anonymous(a) || a.offset + (a.end - a.start) == b.offset);
-}
-
-constexpr uint64_t page_down(uint64_t addr) {
-  return addr & ~(layout::kPage - 1);
 }
 
 }  // namespace

@@ -23,12 +23,7 @@
 namespace backstep::guest {
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
-
-int real_prot(int prot) {
-  int p = prot & (PROT_READ | PROT_WRITE);
-  return prot & PROT_EXEC ? p | PROT_READ : p;
-}
+using layout::kPage;
 
 }  // namespace
 
@@ -176,7 +171,8 @@ void Process::unmap_all() {
 }
 
 int Process::real_protection(int prot) {
-  return real_prot(prot);
+  const int p = prot & (PROT_READ | PROT_WRITE);
+  return prot & PROT_EXEC ? p | PROT_READ : p;
 }
 
 bool Process::readable(uint64_t addr, uint64_t size) const {
@@ -217,7 +213,7 @@ void Process::forget_aliases(uint64_t start, uint64_t end) {
 void Process::drop_alias(uint64_t page) {
   forget_aliases(page, page + kPage);
   const Region* r = map.find(page);
-  if (r) raw(SYS_mprotect, page, kPage, real_prot(r->prot));
+  if (r) raw(SYS_mprotect, page, kPage, real_protection(r->prot));
 }
 
 bool Process::alias_write(const engine::FaultInfo& fault) {
@@ -245,7 +241,7 @@ void Process::prepare_write(uint64_t start, uint64_t end) {
 int Process::page_protection(uint64_t page) const {
   const Region* r = map.find(page);
   if (!r) return -1;
-  int prot = real_prot(r->prot);
+  int prot = real_protection(r->prot);
   const engine::PageCode* code = engine::page_of(page, false);
   if ((code && code->watched) || aliases_.count(page)) prot &= ~PROT_WRITE;
   return prot;

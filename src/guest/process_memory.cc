@@ -20,18 +20,9 @@
 namespace backstep::guest {
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
-uint64_t page_up(uint64_t n) {
-  return (n + kPage - 1) & ~(kPage - 1);
-}
-
-uint64_t page_down(uint64_t n) {
-  return n & ~(kPage - 1);
-}
-
-int real_prot(int prot) {
-  return Process::real_protection(prot);
-}
+using layout::kPage;
+using layout::page_down;
+using layout::page_up;
 
 }  // namespace
 
@@ -95,7 +86,7 @@ long Process::map_region(const Region& r, int fd, int extra_flags) {
   int flags = (r.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | extra_flags;
   if (fd < 0) flags |= MAP_ANONYMOUS;
   if (r.name == kStackName) flags |= MAP_NORESERVE;  // as large as the limit allows, used as it is touched
-  long got = raw(SYS_mmap, r.start, r.end - r.start, real_prot(r.prot), flags, fd, r.offset);
+  long got = raw(SYS_mmap, r.start, r.end - r.start, real_protection(r.prot), flags, fd, r.offset);
   if (hot::is_error(got)) return got == -EEXIST ? -ENOMEM : got;
   if (static_cast<uint64_t>(got) != r.start) {  // a kernel before 4.17 takes the address as a hint
     raw(SYS_munmap, got, r.end - r.start);
@@ -124,7 +115,7 @@ std::vector<OwnPage> Process::change_backing(const Region& r, int fd) {
                        MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, r.offset);
   if (hot::is_error(got)) throw Error("cannot map a file again: " + errno_text(static_cast<int>(-got)));
   for (const OwnPage& page : own) bs_guarded_copy(reinterpret_cast<void*>(page.at), page.bytes.data(), kPage);
-  raw(SYS_mprotect, r.start, r.end - r.start, real_prot(r.prot));
+  raw(SYS_mprotect, r.start, r.end - r.start, real_protection(r.prot));
   map.overwrite(r.start, r.end);
   return own;
 }
@@ -167,7 +158,7 @@ long Process::sys_mprotect(uint64_t addr, uint64_t length, uint64_t prot, uint64
     } else {
       engine_.forget(at, stop);
       prepare_write(at, stop);
-      err = raw(SYS_mprotect, at, stop - at, real_prot(static_cast<int>(prot)));
+      err = raw(SYS_mprotect, at, stop - at, real_protection(static_cast<int>(prot)));
       if (err == 0) {
         map.protect(at, stop, static_cast<int>(prot));
         at = stop;
@@ -219,7 +210,7 @@ bool is_advice(uint64_t advice) {
          advice == kSoftOffline;
 }
 
-bool is_private_anonymous(const Region& r) {
+bool is_unshared_anonymous(const Region& r) {
   return (r.flags & MAP_ANONYMOUS) && !(r.flags & MAP_SHARED);
 }
 
@@ -230,7 +221,7 @@ long Process::advise(const Region& r, uint64_t start, uint64_t end, uint64_t adv
   switch (advice) {
     case MADV_FREE:
       // It leaves the contents to chance; freeing at once is one of the things it may do.
-      if (!is_private_anonymous(r)) return -EINVAL;
+      if (!is_unshared_anonymous(r)) return -EINVAL;
       advice = MADV_DONTNEED;
       [[fallthrough]];
     case MADV_DONTNEED:
@@ -245,14 +236,14 @@ long Process::advise(const Region& r, uint64_t start, uint64_t end, uint64_t adv
       map.advise(start, end, 0, kDontFork);
       return 0;
     case MADV_WIPEONFORK:
-      if (!is_private_anonymous(r)) return -EINVAL;
+      if (!is_unshared_anonymous(r)) return -EINVAL;
       map.advise(start, end, kWipeOnFork, 0);
       return 0;
     case MADV_KEEPONFORK:
       map.advise(start, end, 0, kWipeOnFork);
       return 0;
     case MADV_POPULATE_READ:
-      return real_prot(r.prot) & PROT_READ || r.prot & PROT_WRITE ? 0 : -EFAULT;
+      return real_protection(r.prot) & PROT_READ || r.prot & PROT_WRITE ? 0 : -EFAULT;
     case MADV_POPULATE_WRITE:
       return r.prot & PROT_WRITE ? 0 : -EFAULT;
     default:  // hints

@@ -19,16 +19,11 @@ namespace backstep::recorder {
 
 namespace {
 
-template <class T>
-void store(T& word, T value) {
-  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
-}
-
 uint64_t space_of(uint64_t length) {
   return (sizeof(Letter) + length + 7) & ~7ull;
 }
 
-uint64_t name_of(uint32_t pid, uint64_t started) {
+uint64_t key_of(uint32_t pid, uint64_t started) {
   return pid | started << 32;
 }
 
@@ -120,7 +115,7 @@ LettersTo::Target LettersTo::target() const {
 bool LettersTo::lock() {
   const auto me = static_cast<uint32_t>(getpid());
   static thread_local uint64_t own = 0;
-  if (static_cast<uint32_t>(own) != me) own = name_of(me, life_of(me).started);
+  if (static_cast<uint32_t>(own) != me) own = key_of(me, life_of(me).started);
   constexpr int kSpins = 100, kMost = 2000;
   for (int i = 0; i < kMost; i++) {
     uint64_t holder = 0;
@@ -128,7 +123,7 @@ bool LettersTo::lock() {
       return true;
     if (i < kSpins) continue;
     const auto pid = static_cast<uint32_t>(holder);
-    if (i % kSpins == 0 && (is_dead(pid, 0) || name_of(pid, life_of(pid).started) != holder) &&
+    if (i % kSpins == 0 && (is_dead(pid, 0) || key_of(pid, life_of(pid).started) != holder) &&
         swap(box_->holder, holder, own))
       return true;
     usleep(50);

@@ -25,7 +25,7 @@ using namespace guest;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 
 std::string kernel_text(const ProcFile& file, const Shown& process) {
   std::ifstream in(kernels_path(file, process));

@@ -23,6 +23,7 @@
 #include "record/letters.h"
 #include "record/life.h"
 #include "record/published_file.h"
+#include "record/shared_words.h"
 #include "recording/shared_folder.h"
 
 namespace backstep::recorder {
@@ -33,7 +34,7 @@ using guest::Region;
 namespace {
 
 constexpr uint32_t kVersion = 6;
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kFirstPlace = 7 * kPage;  // holds what most programs do in all their life
 constexpr uint64_t kSecondPlace = kSlotSize - kPage - kFirstPlace;
 static_assert(kTable % kPage == 0 && sizeof(PublishedHead) <= kPage);
@@ -67,11 +68,6 @@ uint64_t where_word(uint64_t page, uint64_t length) {
 
 std::string name_of(int pid, uint64_t started) {
   return fmt::format("{}{}-{}", kPrefix, pid, started);
-}
-
-template <class T>
-void store(T& word, T value) {
-  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
 }  // namespace
@@ -117,7 +113,7 @@ PublishedSlot* take_slot(PublishedSlot* table, uint32_t me, uint64_t started) {
 
 // Not only sized: a store into a sparse mapping of a full disk would be a SIGBUS. The program's own limit on
 // file sizes (ulimit -f) is ours too; running into it would be a SIGXFSZ for the program.
-bool allocate(int fd, uint64_t offset, uint64_t size) {
+bool allocate_within_limit(int fd, uint64_t offset, uint64_t size) {
   struct stat st {};
   rlimit limit{};
   if (fstat(fd, &st) != 0) return false;
@@ -130,7 +126,7 @@ bool allocate(int fd, uint64_t offset, uint64_t size) {
 }  // namespace
 
 void* map_part(int fd, uint64_t offset, uint64_t size) {
-  if (!allocate(fd, offset, size)) return nullptr;
+  if (!allocate_within_limit(fd, offset, size)) return nullptr;
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   return p == MAP_FAILED ? nullptr : p;
 }
@@ -258,7 +254,7 @@ bool Published::add_place(Place& place, uint64_t bytes) {
   RoomForFds room;
   Fd fd(recording::open_file(path(), O_RDWR | O_CLOEXEC));
   bytes = (bytes + kPage - 1) & ~(kPage - 1);
-  if (!fd || !allocate(fd.get(), mapped_, bytes)) return false;
+  if (!fd || !allocate_within_limit(fd.get(), mapped_, bytes)) return false;
   void* p = mremap(head_, mapped_, mapped_ + bytes, MREMAP_MAYMOVE);
   if (p == MAP_FAILED) return false;
   head_ = static_cast<PublishedHead*>(p);

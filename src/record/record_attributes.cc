@@ -21,7 +21,6 @@ using namespace guest;
 
 namespace {
 
-constexpr int kGetAuxv = 0x41555856;                     // PR_GET_AUXV, since Linux 6.4
 constexpr int kSetMdwe = 65, kGetMdwe = 66;              // PR_SET_MDWE, since Linux 6.3
 constexpr uint64_t kRefuseExecGain = 1, kNoInherit = 2;  // PR_MDWE_*
 

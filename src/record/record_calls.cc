@@ -32,10 +32,8 @@ using recording::PieceKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
-uint64_t page_up(uint64_t n) {
-  return (n + kPage - 1) & ~(kPage - 1);
-}
+using layout::kPage;
+using layout::page_up;
 
 }  // namespace
 

@@ -38,7 +38,7 @@ using namespace guest;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kFrameRoom = 16 << 10;
 
 bool has_core(int signo) {

@@ -21,12 +21,6 @@ namespace backstep::recorder {
 using namespace guest;
 using recording::EventKind;
 
-namespace {
-
-constexpr uint64_t kWriteFault = 2;  // in the error code of a page fault
-
-}  // namespace
-
 void Recorder::log_signal(const siginfo_t& info, uint8_t flags) {
   const Context& ctx = context();
   log_.reserve(4096);
@@ -46,7 +40,8 @@ void Recorder::on_fault(const engine::FaultInfo& fault) {
   if (fault.signo == SIGSEGV && bs_record.sharing) {
     if (access_open(fault)) return;
     if (own_page(fault.address,
-                 fault.error & kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read, false))
+                 fault.error & engine::kWriteFault ? SharedObject::Hold::Write : SharedObject::Hold::Read,
+                 false))
       return;
   }
   if (process_.alias_write(fault) || grow_down(fault)) return;

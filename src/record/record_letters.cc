@@ -32,7 +32,7 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kNowhere = 0x7fff'ffff'f000;  // the end of user memory: nothing is ever mapped there
 
 // Address and length. nullopt: it cannot be read, or is too long; the kernel says so.

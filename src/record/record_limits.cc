@@ -27,7 +27,7 @@ using namespace guest;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 
 // null: the kernel keeps it.
 Limit* kept_limit(Limits& limits, uint64_t resource) {

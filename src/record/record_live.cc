@@ -38,7 +38,7 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 
 using Range = std::pair<uint64_t, uint64_t>;
 

@@ -26,7 +26,7 @@ using namespace guest;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kQuery = 0xc068'6611;  // PROCMAP_QUERY: _IOWR('f', 17, struct procmap_query)
 
 // struct procmap_query of linux/fs.h, which older headers do not have.

@@ -33,11 +33,9 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kDroppable = 8;  // MAP_DROPPABLE
-uint64_t page_up(uint64_t n) {
-  return (n + kPage - 1) & ~(kPage - 1);
-}
+using layout::page_up;
 
 // The kernel allows a process so many mappings (vm.max_map_count), and counts ours. A replay has some that a
 // recorder has not, so it would come to the limit earlier, with a call that succeeded then. A program that

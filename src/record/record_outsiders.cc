@@ -55,12 +55,7 @@ using namespace guest;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
-constexpr uint64_t kWriteFault = 2;
-
-int real_prot(int prot) {
-  return (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
-}
+using layout::kPage;
 
 template <class T>
 void move_word(unsigned char* to, const unsigned char* from) {
@@ -172,7 +167,7 @@ void Recorder::open_view(SharedObject& object, const Region& r, uint64_t at) {
   open.at = at;
   open.before = std::make_unique<SharedObject::Page>();
   keep_apart(object, page, at);
-  mprotect(reinterpret_cast<void*>(at), kPage, real_prot(r.prot));
+  mprotect(reinterpret_cast<void*>(at), kPage, Process::real_protection(r.prot));
 }
 
 // Takes the bytes [from, to) of the page from the real memory, all of it at the first time. False: there is
@@ -295,7 +290,7 @@ bool Recorder::access_open(const engine::FaultInfo& fault) {
   };
   auto [object, region] = open_at(fault.address);
   if (!object) return false;
-  const int needed = fault.error & kWriteFault ? PROT_WRITE : PROT_READ | PROT_EXEC | PROT_WRITE;
+  const int needed = fault.error & engine::kWriteFault ? PROT_WRITE : PROT_READ | PROT_EXEC | PROT_WRITE;
   if (!(region->prot & needed)) return false;
 
   const Instruction in = instruction_at_rip();

@@ -38,7 +38,7 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr int64_t kLookEvery = 1'000'000;   // ns of CPU time; the kernel makes it one of its own ticks
 constexpr uint64_t kTooMuch = 64ull << 30;  // of writable address space: looking through it takes too long
 enum class Filled { None, InMemory, Somewhere };

@@ -26,7 +26,6 @@ using namespace guest;
 
 namespace {
 
-constexpr int kGetAuxv = 0x41555856;             // PR_GET_AUXV
 constexpr uint64_t kUserEnd = 0x7fff'ffff'f000;  // TASK_SIZE
 constexpr uint64_t kWithoutFile = 0xffff'ffff;   // exe_fd
 

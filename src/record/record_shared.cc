@@ -27,17 +27,14 @@ using recording::EventKind;
 
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
+using layout::page_up;
 
 using Hold = SharedObject::Hold;
 
 // How long a page is kept at least, so that whoever gets it can do something with it: handing it on takes
 // about as long. Nobody needs to wait for that when we wait ourselves.
 constexpr int64_t kHold = 50'000;
-
-uint64_t page_up(uint64_t n) {
-  return (n + kPage - 1) & ~(kPage - 1);
-}
 
 int real_prot(int prot, Hold hold) {
   const int all = (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);

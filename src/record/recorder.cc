@@ -42,12 +42,10 @@ using recording::EventKind;
 
 namespace {
 
+using layout::page_up;
+
 constexpr uint64_t kStackAtStart = 128 << 10;  // what the kernel adds to the arguments
 constexpr uint64_t kDeepInterval = 64;         // events between two memory checksums of --check=deep
-
-uint64_t page_up(uint64_t n) {
-  return (n + layout::kPage - 1) & ~(layout::kPage - 1);
-}
 
 // The first process of a pid namespace dies of faults only, not of signals that it sends itself: so this
 // makes one for real.

@@ -37,6 +37,8 @@ guest::Limits inherited_limits();
 // For programs that go on without us.
 void hand_to_kernel(const guest::Limits& limits);
 
+inline constexpr int kGetAuxv = 0x41555856;  // PR_GET_AUXV, since Linux 6.4
+
 isa::Insn next_instruction();  // the one at rip, as far as it can be read
 
 class Recorder final : public guest::Placer {

@@ -36,7 +36,7 @@
 namespace backstep::recorder {
 namespace {
 
-constexpr uint64_t kPage = SharedObject::kPageSize;
+using layout::kPage;
 constexpr uint64_t kMostPages = SharedHeader::kMostPages;
 constexpr uint64_t kPagesAt = sizeof(SharedHeader) + SharedHeader::kChunks;
 constexpr uint64_t kUsualPages = 1 << 24;  // 64 GB: for so many the control file is mapped at least

@@ -30,6 +30,10 @@ T load(const T& word) {
   return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
 }
 template <class T>
+void store(T& word, T value) {
+  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+}
+template <class T>
 bool swap(T& word, T expected, T wanted) {
   return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }

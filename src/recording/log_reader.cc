@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "engine/layout.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
 
@@ -23,7 +24,7 @@ namespace backstep::recording {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+using layout::kPage;
 
 // Where the last chunk begins: chunks that others follow do not change any more. `size` becomes less if the
 // file did.

@@ -19,13 +19,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/layout.h"
 #include "recording/shared_folder.h"
 #include "recording/tree.h"
 
 namespace backstep::recording {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+using layout::kPage;
+
 constexpr uint64_t kFirstChunk = 64 << 10, kNextChunk = 1 << 20;
 
 constexpr int kMadvPopulateWrite = 23;

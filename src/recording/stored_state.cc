@@ -39,7 +39,7 @@ using guest::Region;
 using guest::SignalState;
 using guest::Thread;
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 static_assert(kPage == kPageSize);
 // Looking through the page table of more address space takes too long.
 constexpr uint64_t kTooSparse = 64ull << 30;

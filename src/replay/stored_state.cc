@@ -22,7 +22,7 @@ using recording::Backing;
 using recording::EventKind;
 using recording::StoredState;
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 
 // Its bytes have been verified, so this happens only if reader and writer disagree.
 [[noreturn]] void fail() {

@@ -29,7 +29,7 @@ bool wants_reads(const Tap& w) {
   return w.kind == Tap::Read || w.kind == Tap::Access;
 }
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 
 void protect(Address page, int prot) {
   hot::syscall6(10 /*mprotect*/, static_cast<long>(page), kPage, prot, 0, 0, 0);

@@ -25,7 +25,7 @@
 namespace backstep::replayer {
 namespace {
 
-constexpr uint64_t kPage = layout::kPage;
+using layout::kPage;
 constexpr uint64_t kTooSparse = 64ull << 30;
 constexpr size_t kMaxRanges = 4000;
 

@@ -40,12 +40,12 @@
 namespace backstep::serve {
 namespace {
 
-struct Session {
+struct Service {
   recording::Library library = recording::Library::standard();
   recording::Recording recording;
   GdbServer server;
 
-  Session(const ReplayOptions& options, bool scripted)
+  Service(const ReplayOptions& options, bool scripted)
       : recording(library.resolve(options.recording)), server(options, library, recording, scripted) {}
 };
 
@@ -215,14 +215,14 @@ void remove_abandoned_folder(int) {
 int serve(const ReplayOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
-  Session session(options, false);
+  Service service(options, false);
   std::string shown;
   Fd listener = listen_tcp(options.serve, shown);
   if (!options.quiet)
     fmt::print(stderr, "backstep: serving {} at {}; connect with: gdb -ex 'target extended-remote {}'\n",
-               session.recording.name(), shown, shown);
+               service.recording.name(), shown, shown);
   for (;;) {
-    GdbServer::Left left = session.server.serve(accept_one(listener.get()));
+    GdbServer::Left left = service.server.serve(accept_one(listener.get()));
     if (left == GdbServer::Left::Killed) return 0;
   }
 }
@@ -274,7 +274,7 @@ int start_gdb(const ReplayOptions& given) {
     std::string failure;
     int status = 0;
     try {
-      Session session(options, true);
+      Service service(options, true);
       if (write(ready[1], "r", 1) != 1) _exit(1);
       ::close(ready[1]);
       pollfd p{listener.get(), POLLIN, 0};
@@ -286,7 +286,7 @@ int start_gdb(const ReplayOptions& given) {
       ::close(folder.lock);
       signal(SIGTERM, SIG_DFL);
       listener.reset();
-      session.server.serve(std::move(connection));
+      service.server.serve(std::move(connection));
     } catch (const Error& e) {
       failure = e.what();
       status = e.exit_code;

@@ -15,11 +15,11 @@
 namespace backstep::symbols {
 namespace {
 
-using Kind = Node::Kind;
 using NodePtr = std::unique_ptr<Node>;
 
 constexpr size_t kLongest = 4096;
-constexpr int kDeepest = 80;  // parentheses in parentheses; the stack of the bytecode is not endless
+constexpr int kDeepestParentheses =
+    80;  // parentheses in parentheses; the stack of the bytecode is not endless
 
 struct Token {
   enum class Kind : uint8_t { End, Name, Dollar, Integer, Floating, Char, Text, Sign };
@@ -264,7 +264,7 @@ class Parser {
       fail(opened, fmt::format("the '{}' that closes this is missing", sign));
     fail(peek(), fmt::format("'{}' is expected here", sign));
   }
-  NodePtr make(Kind kind, const Token& token) const {
+  NodePtr make(Node::Kind kind, const Token& token) const {
     auto node = std::make_unique<Node>();
     node->kind = kind;
     node->column = token.column;
@@ -273,7 +273,8 @@ class Parser {
 
   struct Deeper {
     explicit Deeper(Parser& parser) : parser(parser) {
-      if (++parser.depth_ > kDeepest) parser.fail(parser.peek(), "this expression is nested too deeply");
+      if (++parser.depth_ > kDeepestParentheses)
+        parser.fail(parser.peek(), "this expression is nested too deeply");
     }
     ~Deeper() { parser.depth_--; }
     Parser& parser;
@@ -299,7 +300,7 @@ class Parser {
     Deeper deeper(*this);
     NodePtr condition = binary(0);
     if (!is("?")) return condition;
-    NodePtr node = make(Kind::Choice, peek());
+    NodePtr node = make(Node::Kind::Choice, peek());
     const Token opened = peek();
     at_++;
     node->children.push_back(std::move(condition));
@@ -319,7 +320,7 @@ class Parser {
           std::find(operators.begin(), operators.end(), token.text) == operators.end())
         return left;
       at_++;
-      NodePtr node = make(Kind::Binary, token);
+      NodePtr node = make(Node::Kind::Binary, token);
       node->text = token.text;
       node->children.push_back(std::move(left));
       node->children.push_back(binary(level + 1));
@@ -334,7 +335,7 @@ class Parser {
       fail(token, fmt::format("'{}' would assign, and expressions change nothing", token.text));
     for (const char* sign : {"*", "&", "-", "+", "~", "!"})
       if (take(sign)) {
-        NodePtr node = make(Kind::Unary, token);
+        NodePtr node = make(Node::Kind::Unary, token);
         node->text = sign;
         node->children.push_back(unary());
         return node;
@@ -346,7 +347,7 @@ class Parser {
       at_++;
       if (const Type* type = type_name()) {
         expect(")", token);
-        NodePtr node = make(Kind::Cast, token);
+        NodePtr node = make(Node::Kind::Cast, token);
         node->type = type;
         node->children.push_back(unary());
         return node;
@@ -357,7 +358,7 @@ class Parser {
   }
 
   NodePtr size_of() {
-    NodePtr node = make(Kind::SizeOf, peek());
+    NodePtr node = make(Node::Kind::SizeOf, peek());
     at_++;
     const Token opened = peek();
     const size_t before = at_;
@@ -378,14 +379,14 @@ class Parser {
     for (;;) {
       const Token token = peek();
       if (take("[")) {
-        NodePtr index = make(Kind::Index, token);
+        NodePtr index = make(Node::Kind::Index, token);
         index->children.push_back(std::move(node));
         index->children.push_back(choice());
         expect("]", token);
         node = std::move(index);
       } else if (is(".") || is("->")) {
         at_++;
-        NodePtr member = make(Kind::Member, peek());
+        NodePtr member = make(Node::Kind::Member, peek());
         member->arrow = token.text == "->";
         if (peek().kind != Token::Kind::Name)
           fail(peek(), fmt::format("the name of a member is expected after '{}'", token.text));
@@ -410,7 +411,7 @@ class Parser {
         return integer(token);
       case Token::Kind::Floating: {
         at_++;
-        NodePtr node = make(Kind::Floating, token);
+        NodePtr node = make(Node::Kind::Floating, token);
         node->number = token.number;
         const bool single = token.suffix.find_first_of("fF") != std::string::npos;
         node->type = types_.floating(single ? 4 : 8);
@@ -418,7 +419,7 @@ class Parser {
       }
       case Token::Kind::Char: {
         at_++;
-        NodePtr node = make(Kind::Integer, token);
+        NodePtr node = make(Node::Kind::Integer, token);
         node->value = token.value;
         node->type = types_.character();
         return node;
@@ -427,13 +428,13 @@ class Parser {
         at_++;
         if (is("::")) return name(token);
         {
-          NodePtr node = make(Kind::Text, token);
+          NodePtr node = make(Node::Kind::Text, token);
           node->text = token.text;
           return node;
         }
       case Token::Kind::Dollar: {
         at_++;
-        NodePtr node = make(Kind::Dollar, token);
+        NodePtr node = make(Node::Kind::Dollar, token);
         node->text = token.text;
         return node;
       }
@@ -453,7 +454,7 @@ class Parser {
   }
 
   NodePtr integer(const Token& token) {
-    NodePtr node = make(Kind::Integer, token);
+    NodePtr node = make(Node::Kind::Integer, token);
     node->value = token.value;
     const bool is_unsigned = token.suffix.find_first_of("uU") != std::string::npos;
     const bool is_long = token.suffix.find_first_of("lL") != std::string::npos;
@@ -472,7 +473,7 @@ class Parser {
 
   // [::] a :: b<int> :: c, "file.c" :: x
   NodePtr name(const Token& first) {
-    NodePtr node = make(Kind::Name, first);
+    NodePtr node = make(Node::Kind::Name, first);
     if (first.kind == Token::Kind::Text) node->file = first.text;
     node->top = take("::");
     if (peek().kind != Token::Kind::Name) fail(peek(), "a name is expected after '::'");

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostUnits = 1 << 20;
 constexpr size_t kMostUnitRanges = 1 << 22;  // of all units
-constexpr size_t kMostRows = 1 << 25;        // likewise; hostile units share one line table
+constexpr size_t kMostLineRows = 1 << 25;    // likewise; hostile units share one line table
 
 uint32_t hash_of(std::string_view text) {
   return static_cast<uint32_t>(std::hash<std::string_view>()(text));
@@ -177,7 +177,7 @@ const std::vector<ModuleIndex::SourceFile>& ModuleIndex::files() const {
   size_t total = 0;
   for (uint32_t u = 0; u < units().size(); u++) {
     const std::vector<LineRow>& rows = units_[u].rows();
-    if ((total += rows.size()) > kMostRows) break;
+    if ((total += rows.size()) > kMostLineRows) break;
     std::unordered_map<const char*, uint32_t> of_unit;
     std::string folder = units_[u].folder();
     for (uint32_t r = 0; r < rows.size(); r++) {

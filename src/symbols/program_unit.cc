@@ -22,8 +22,8 @@
 namespace backstep::symbols {
 namespace {
 
-constexpr size_t kDeepest = 128;      // nesting of blocks and namespaces
-constexpr size_t kMostRanges = 4096;  // of one scope
+constexpr size_t kDeepestScope = 128;  // nesting of blocks and namespaces
+constexpr size_t kMostRanges = 4096;   // of one scope
 
 const char* text_of(Dwarf_Die* die, unsigned name) {
   Dwarf_Attribute attribute;
@@ -99,7 +99,7 @@ class Unit::Reader {
       furthest = offset;
       Level below = here;
       bool descend =
-          enter(here, below) && levels.size() < kDeepest && dwarf_child(&here.die, &below.die) == 0;
+          enter(here, below) && levels.size() < kDeepestScope && dwarf_child(&here.die, &below.die) == 0;
       if (descend) {
         levels.push_back(below);
         continue;

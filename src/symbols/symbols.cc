@@ -68,64 +68,6 @@ bool run_demangler(const char* name, Demangled& out) {
   return __gcclibcxx_demangle_callback(name, &Demangled::add, &out) == 0;  // -2: no mangled name
 }
 
-// An open ELF file and, if it has any, its DWARF: that may have to be decompressed, so not before it is
-// wanted.
-struct Open {
-  Fd fd;
-  Elf* elf = nullptr;
-
-  Open() = default;
-  Open(const Open&) = delete;
-  Open& operator=(const Open&) = delete;
-  ~Open() { close(); }
-
-  void close() {
-    if (dwarf_) dwarf_end(dwarf_);
-    if (elf) elf_end(elf);
-    dwarf_ = nullptr;
-    asked_ = false;
-    elf = nullptr;
-    fd.reset();
-  }
-
-  // False: not there or not an ELF file.
-  bool open(const std::string& path) {
-    elf_version(EV_CURRENT);
-    // A path from a stranger's file may lead to a pipe that nobody writes to.
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd) return false;
-    path_ = path;
-    elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
-    return elf && elf_kind(elf) == ELF_K_ELF;
-  }
-
-  Dwarf* dwarf() {
-    if (std::exchange(asked_, true) || !elf) return dwarf_;
-    dwarf_ = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
-    if (dwarf_ && !shared_part_is_a_file()) {
-      dwarf_end(dwarf_);
-      dwarf_ = nullptr;
-    }
-    return dwarf_;
-  }
-
- private:
-  // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
-  // would wait for a terminal's or a pipe's data.
-  bool shared_part_is_a_file() const {
-    const char* name = nullptr;
-    const void* id = nullptr;
-    if (dwelf_dwarf_gnu_debugaltlink(dwarf_, &name, &id) <= 0 || !name) return true;
-    struct stat about;
-    std::string where = name[0] == '/' ? name : path_.substr(0, path_.rfind('/') + 1) + name;
-    return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
-  }
-
-  std::string path_;
-  Dwarf* dwarf_ = nullptr;
-  bool asked_ = false;
-};
-
 std::string read_build_id(Elf* elf) {
   const void* bytes = nullptr;
   ssize_t n = dwelf_elf_gnu_build_id(elf, &bytes);
@@ -175,6 +117,64 @@ bool read_symbols(Elf* elf, uint32_t type, std::vector<Symbol>& out) {
 }  // namespace
 
 struct ElfFile::Files {
+  // An open ELF file and, if it has any, its DWARF: that may have to be decompressed, so not before it is
+  // wanted.
+  struct Open {
+    Fd fd;
+    Elf* elf = nullptr;
+
+    Open() = default;
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    ~Open() { close(); }
+
+    void close() {
+      if (dwarf_) dwarf_end(dwarf_);
+      if (elf) elf_end(elf);
+      dwarf_ = nullptr;
+      asked_ = false;
+      elf = nullptr;
+      fd.reset();
+    }
+
+    // False: not there or not an ELF file.
+    bool open(const std::string& path) {
+      elf_version(EV_CURRENT);
+      // A path from a stranger's file may lead to a pipe that nobody writes to.
+      fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      if (!fd) return false;
+      path_ = path;
+      elf = elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr);
+      return elf && elf_kind(elf) == ELF_K_ELF;
+    }
+
+    Dwarf* dwarf() {
+      if (std::exchange(asked_, true) || !elf) return dwarf_;
+      dwarf_ = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+      if (dwarf_ && !shared_part_is_a_file()) {
+        dwarf_end(dwarf_);
+        dwarf_ = nullptr;
+      }
+      return dwarf_;
+    }
+
+   private:
+    // What several files have in common can be in yet another file (by dwz), which libdw opens on its own. It
+    // would wait for a terminal's or a pipe's data.
+    bool shared_part_is_a_file() const {
+      const char* name = nullptr;
+      const void* id = nullptr;
+      if (dwelf_dwarf_gnu_debugaltlink(dwarf_, &name, &id) <= 0 || !name) return true;
+      struct stat about;
+      std::string where = name[0] == '/' ? name : path_.substr(0, path_.rfind('/') + 1) + name;
+      return stat(where.c_str(), &about) != 0 || S_ISREG(about.st_mode);
+    }
+
+    std::string path_;
+    Dwarf* dwarf_ = nullptr;
+    bool asked_ = false;
+  };
+
   Open main, debug;  // debug: the separate file, may be closed
   std::vector<Symbol> symbols;
   bool all_symbols = false;

@@ -10,12 +10,13 @@
 #include <fmt/ranges.h>
 
 #include "symbols/program.h"
+#include "symbols/variables_globals.h"
 
 namespace backstep::symbols {
 namespace {
 
 using Kind = Type::Kind;
-constexpr unsigned kDeepest = 64;  // types in types
+constexpr unsigned kDeepestType = 64;  // types in types
 
 std::optional<uint64_t> number(Dwarf_Die* die, unsigned name) {
   Dwarf_Attribute attribute;
@@ -42,14 +43,6 @@ std::optional<Dwarf_Die> type_die(Dwarf_Die* die) {
   Dwarf_Die type;
   if (!dwarf_attr_integrate(die, DW_AT_type, &attribute) || !dwarf_formref_die(&attribute, &type)) return {};
   return type;
-}
-
-template <class Visit>
-void each_child(Dwarf_Die die, Visit visit) {
-  Dwarf_Die child;
-  if (dwarf_child(&die, &child) != 0) return;
-  do visit(child);
-  while (dwarf_siblingof(&child, &child) == 0);
 }
 
 // Constant offsets, and those of old compilers: "add this".
@@ -152,7 +145,7 @@ const Type* Types::target(const Type* type) {
 const Type* Types::read(const Module* module, Dwarf_Die die, unsigned depth) {
   const auto key = std::make_pair(module, static_cast<const void*>(die.addr));
   if (auto known = known_.find(key); known != known_.end()) return known->second;
-  if (depth > kDeepest) return nothing();
+  if (depth > kDeepestType) return nothing();
   switch (dwarf_tag(&die)) {
     case DW_TAG_typedef:
     case DW_TAG_const_type:

@@ -14,7 +14,7 @@ using Kind = Type::Kind;
 using Bytes = std::span<const uint8_t>;
 __extension__ using Wide = unsigned __int128;
 __extension__ using SignedWide = __int128;
-constexpr unsigned kDeepest = 16;        // structs in structs
+constexpr unsigned kDeepestStruct = 16;  // structs in structs
 constexpr uint64_t kMostElements = 200;  // of an array that are shown
 constexpr uint64_t kSameFromHere = 10;   // elements in a row that are written once
 
@@ -193,7 +193,7 @@ std::string struct_text(const Type& type, Bytes bytes, unsigned depth) {
 }
 
 std::string text_of(const Type& type, Bytes bytes, unsigned depth) {
-  if (depth > kDeepest) return "...";
+  if (depth > kDeepestStruct) return "...";
   switch (type.kind) {
     case Kind::Array:
       return array_text(type, bytes, depth);
@@ -278,7 +278,7 @@ void add_members(nlohmann::json& to, const Type& type, Bytes bytes, unsigned dep
     if (member.artificial || member.virtual_base) continue;
     const Bytes its = part(bytes, member.offset, member.type->size);
     if (member.name.empty() && member.type->kind == Kind::Struct) {
-      if (depth < kDeepest) add_members(to, *member.type, its, depth + 1);
+      if (depth < kDeepestStruct) add_members(to, *member.type, its, depth + 1);
     } else {
       to[json_text({reinterpret_cast<const uint8_t*>(member.name.data()), member.name.size()})] =
           member.bit_size ? scalar_json(*member.type, bit_field(member, bytes))
@@ -288,7 +288,7 @@ void add_members(nlohmann::json& to, const Type& type, Bytes bytes, unsigned dep
 }
 
 nlohmann::json json_of(const Type& type, Bytes bytes, unsigned depth) {
-  if (depth > kDeepest) return nullptr;
+  if (depth > kDeepestStruct) return nullptr;
   if (type.text()) return json_text(before_nul(bytes));
   if (type.kind == Kind::Array) {
     nlohmann::json out = nlohmann::json::array();

@@ -12,7 +12,7 @@
 namespace backstep::symbols {
 namespace {
 
-constexpr size_t kMostRows = 1 << 18;  // of one module; a hostile file must not fill our memory
+constexpr size_t kMostUnwindRows = 1 << 18;  // of one module; a hostile file must not fill our memory
 constexpr size_t kMostKnown = 1 << 20;
 
 // "reg + offset", the usual way to say where the CFA is.
@@ -107,7 +107,7 @@ const FrameRow* FrameRules::at(const Program& program, uint64_t pc) {
   OfModule* frames = module ? open(*module) : nullptr;
   if (!frames) return nullptr;
   if (by_pc_.size() > kMostKnown) by_pc_.clear();
-  if (frames->rows.size() > kMostRows) {
+  if (frames->rows.size() > kMostUnwindRows) {
     by_pc_.clear();
     frames->rows.clear();
   }

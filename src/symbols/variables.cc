@@ -19,14 +19,6 @@ namespace {
 
 using Entry = Globals::Entry;
 
-template <class Visit>
-void each_child(Dwarf_Die die, Visit visit) {
-  Dwarf_Die child;
-  if (dwarf_child(&die, &child) != 0) return;
-  do visit(child);
-  while (dwarf_siblingof(&child, &child) == 0);
-}
-
 Dwarf* dwarf_of(const Module* module) {
   try {
     return module->elf().dwarf();

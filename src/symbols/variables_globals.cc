@@ -5,15 +5,7 @@
 namespace backstep::symbols {
 namespace {
 
-constexpr unsigned kDeepest = 32;  // namespaces in namespaces
-
-template <class Visit>
-void each_child(Dwarf_Die die, Visit visit) {
-  Dwarf_Die child;
-  if (dwarf_child(&die, &child) != 0) return;
-  do visit(child);
-  while (dwarf_siblingof(&child, &child) == 0);
-}
+constexpr unsigned kDeepestNamespace = 32;  // namespaces in namespaces
 
 bool has(Dwarf_Die die, unsigned attribute) {
   return dwarf_hasattr(&die, attribute);
@@ -87,7 +79,7 @@ void Globals::add(const std::string& name, Entry::Kind kind, Dwarf_Die die, cons
 }
 
 void Globals::read(Dwarf_Die parent, const std::string& prefix, const void* unit, unsigned depth) {
-  if (depth > kDeepest) return;
+  if (depth > kDeepestNamespace) return;
   each_child(parent, [&](Dwarf_Die child) { read_one(child, prefix, unit, depth); });
 }
 

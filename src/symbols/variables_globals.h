@@ -51,4 +51,13 @@ bool die_flag(Dwarf_Die die, unsigned attribute);
 // The DIE that this one completes or is a copy of; itself if it is neither.
 Dwarf_Die die_origin(Dwarf_Die die);
 
+// Those that lie directly in it.
+template <class Visit>
+void each_child(Dwarf_Die die, Visit visit) {
+  Dwarf_Die child;
+  if (dwarf_child(&die, &child) != 0) return;
+  do visit(child);
+  while (dwarf_siblingof(&child, &child) == 0);
+}
+
 }  // namespace backstep::symbols

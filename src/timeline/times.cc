@@ -12,8 +12,6 @@
 namespace backstep::timeline {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
-
 std::optional<int64_t> parse_distance(const std::string& text) {
   char* end = nullptr;
   if (text.size() < 2 || !std::isdigit(static_cast<unsigned char>(text[1]))) return std::nullopt;

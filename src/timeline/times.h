@@ -6,6 +6,8 @@
 
 namespace backstep::timeline {
 
+inline constexpr int64_t kSecond = 1'000'000'000;  // in the unit of all times
+
 // "14:03", "14:03:22", "14:03:22.5" in local time, on the day of `start_ns` or, if that was earlier, the
 // next;
 // "+1.5s", "+200ms", "+2m" from `start_ns` on. Nanoseconds since 1970; nullopt: not a time.

@@ -13,10 +13,11 @@
 #include <ctime>
 #include <optional>
 
+#include "timeline/times.h"
+
 namespace backstep::timeline {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kFinest = 1'000'000;  // clocks are read often; a millisecond is enough
 
 // What a system call told about a clock; nullopt: nothing.
