@@ -301,7 +301,7 @@ TEST(Store, AKilledRecorderLeavesOnlyWholeFiles) {
   TempDir dir;
   std::string text(5'000'000, 'y');
   write_file(dir / "a", text);
-  Store(dir / "store");  // a child may be killed before it has made the folder
+  std::filesystem::create_directories(dir / "store");  // a child may be killed before it has made the folder
   for (int round = 0; round < 20; round++) {
     pid_t child = fork();
     if (child == 0) {
