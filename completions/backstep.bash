@@ -29,7 +29,7 @@ _backstep() {
     syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
-    calls) options="-p --process --from --to --json --no-cache -h --help -n --limit" ;;
+    calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
     profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
     coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
@@ -60,7 +60,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac

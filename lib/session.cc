@@ -69,9 +69,13 @@ void take(Reader answer, Argument& a) {
   answer("name", a.name)("value", a.value)("text", a.text);
 }
 
+void take(Reader answer, CallNode& n) {
+  answer("function", n.function)("count", n.count)("ticks", n.ticks)("calls", n.calls);
+}
+
 void take(Reader answer, Call& c) {
   answer("at", c.at)("tick", c.tick)("thread", c.thread)("function", c.function)("args", c.args)(
-      "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks);
+      "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks)("tree", c.tree);
 }
 
 void take(Reader answer, Value& v) {
@@ -260,8 +264,13 @@ Stream<Hit> Session::log(const std::string& spec, const std::vector<std::string>
 }
 
 Stream<Call> Session::calls(const std::string& function, const CallsOptions& options) {
-  return Stream<Call>(dialogue().begin(
-      "calls", Params({{"function", function}}).add("limit", options.limit).stretch(options), "call"));
+  return Stream<Call>(
+      dialogue().begin("calls",
+                       Params({{"function", function}, {"tree", options.tree}, {"system", options.system}})
+                           .add("limit", options.limit)
+                           .add("depth", options.depth)
+                           .stretch(options),
+                       "call"));
 }
 
 Profile Session::profile(const ProfileOptions& options) {

@@ -73,6 +73,13 @@ struct Argument {
 };
 
 // One call of a function.
+// All calls of a function by the same chain of callers.
+struct CallNode {
+  std::string function;
+  std::uint64_t count = 0, ticks = 0;
+  std::vector<CallNode> calls;  // what they called
+};
+
 struct Call {
   std::string at;
   std::uint64_t tick = 0;
@@ -84,6 +91,7 @@ struct Call {
   Frame caller;
   std::string left;                    // when; empty: not known
   std::optional<std::uint64_t> ticks;  // how long it took
+  std::vector<CallNode> tree;          // what it called, if that was asked for
 };
 
 // What an expression is at the current time.
@@ -156,6 +164,9 @@ struct LogOptions {
 
 struct CallsOptions {
   std::optional<std::uint64_t> limit = {};
+  bool tree = false;                        // with what each called …
+  std::optional<std::uint64_t> depth = {};  // … so many below each other at most
+  bool system = false;                      // … also what the system's libraries call among themselves
   std::string start = {}, end = {};
 };
 

@@ -83,7 +83,8 @@ class Hit:
 
 @dataclass
 class Call:
-    """One call of a function. `end`: 'returned', 'jumped' (a tail call) or 'unknown'; `ticks`: how long it took."""
+    """One call of a function. `end`: 'returned', 'jumped' (a tail call) or 'unknown'; `ticks`: how long it took; `tree`: what
+    it called, as dictionaries with `function`, `count`, `ticks` and `calls`, if that was asked for."""
 
     at: str
     tick: int
@@ -95,6 +96,7 @@ class Call:
     caller: Frame
     left: Optional[str] = None
     ticks: Optional[int] = None
+    tree: Optional[List[Dict[str, Any]]] = None
 
 
 @dataclass
@@ -279,9 +281,13 @@ class Session:
             stream.close()  # type: ignore[attr-defined]
 
     def calls(self, function: str, limit: Optional[int] = None, start: Optional[str] = None,
-              end: Optional[str] = None) -> Iterator[Call]:
-        """Every call of a function, in the order in which they began."""
-        stream = self._stream("calls", {"function": function, "limit": limit, "from": start, "to": end}, "call")
+              end: Optional[str] = None, tree: bool = False, depth: Optional[int] = None,
+              system: bool = False) -> Iterator[Call]:
+        """Every call of a function, in the order in which they began. `tree`: with what they called, `depth` below each other;
+        `system`: what the system's libraries call among themselves, too."""
+        params = {"function": function, "limit": limit, "from": start, "to": end, "tree": tree, "depth": depth,
+                  "system": system}
+        stream = self._stream("calls", params, "call")
         try:
             for call in stream:
                 call["caller"] = _make(Frame, call["caller"])

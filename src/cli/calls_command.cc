@@ -1,12 +1,14 @@
 // `backstep calls`: every call of a function.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "cli/asking.h"
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
-#include "session/calls.h"
+#include "session/call_tree.h"
 
 namespace backstep::cli {
 namespace {
@@ -50,7 +52,16 @@ bool print_text(const Call& call) {
   return put_line(line + "  from " + caller_of(call));
 }
 
-bool print_json(const Call& call) {
+bool print_tree(const session::CallNode& node, size_t depth) {
+  return std::all_of(node.calls.begin(), node.calls.end(), [&](const auto& child) {
+    return put_line(fmt::format("{:>12} {:>14}  {:{}}{}", format_count(child->count),
+                                format_count(child->ticks), "", 2 * depth,
+                                child->function.empty() ? "(without a name)" : child->function)) &&
+           print_tree(*child, depth + 1);
+  });
+}
+
+Json call_json(const Call& call) {
   Json args = Json::array();
   for (size_t i = 0; i < call.args.size(); i++) {
     Json argument = Json::object();
@@ -76,7 +87,31 @@ bool print_json(const Call& call) {
   if (!call.caller.function.empty()) caller["function"] = call.caller.function;
   if (call.caller.line) caller["file"] = call.caller.file, caller["line"] = call.caller.line;
   object["caller"] = caller;
+  return object;
+}
+
+bool print_json(const Json& object) {
   return put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+int print_trees(session::Session& session, const session::TreeRequest& request, bool json) {
+  ProgressBar bar("looking");
+  const auto trees = session::call_trees(session, request, bar.watcher());
+  bar.clear();
+  for (const auto& [call, tree] : trees) {
+    if (json) {
+      Json object = call_json(call);
+      object["tree"] = tree.to_json();
+      if (!print_json(object)) return 0;
+    } else if (!print_text(call) ||
+               (!tree.calls.empty() && !put_line(fmt::format("{:>12} {:>14}", "CALLS", "TICKS"))) ||
+               !print_tree(tree, 0)) {
+      return 0;
+    }
+  }
+  if (trees.size() == request.limit && !json)
+    put_line(fmt::format("(the first {}; --limit for more)", format_count(request.limit)));
+  return 0;
 }
 
 }  // namespace
@@ -85,18 +120,27 @@ int calls_command(const Args& args) {
   Asking asking;
   std::vector<std::string> arguments;
   uint64_t limit = ~0ull;
+  bool tree = false;
+  session::TreeRequest request;
   CommandLine line(
       "calls", "[options] FUNCTION [DIR]",
       "Every call of a function in a recorded run: control point, thread, arguments, result, duration in\n"
       "ticks, and who called it. Calls that were left by longjmp or an exception, or had not returned by\n"
       "the end, are said not to have returned.\n"
+      "With --tree, what each of them called, and what those called: how often, and in how many ticks.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep calls parse\n"
       "  backstep calls malloc --limit 20\n"
+      "  backstep calls --tree main\n"
       "  backstep calls Cache::insert --from 50% --json server-3");
   asking.add_options(line);
-  line.add_option("-n,--limit", limit, "at most N calls, the first ones").type_name("N");
+  line.add_option("-n,--limit", limit, "at most N calls, the first ones (--tree: 100)").type_name("N");
+  line.add_flag("--tree", tree, "the calls below each call, with counts and ticks");
+  line.add_option("--depth", request.depth, "of trees: at most so many below each other (100)")
+      .type_name("N");
+  line.add_flag("--system", request.system,
+                "in trees: what functions of the system's libraries call among themselves, too");
   line.add_option("FUNCTION", arguments);
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty())
@@ -105,15 +149,21 @@ int calls_command(const Args& args) {
   if (arguments.size() > 1)
     throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
                 kExitUsage);
+  if (limit == 0) return 0;
   auto session = asking.open();
+  if (tree) {
+    request.function = arguments[0];
+    request.stretch = asking.stretch(*session);
+    request.limit = limit == ~0ull ? request.limit : limit;
+    return print_trees(*session, request, asking.json);
+  }
   ProgressBar bar("looking");
   uint64_t shown = 0;
-  if (limit == 0) return 0;
   session::calls(
       *session, arguments[0], asking.stretch(*session),
       [&](const Call& call) {
         bar.clear();
-        return (asking.json ? print_json(call) : print_text(call)) && ++shown < limit;
+        return (asking.json ? print_json(call_json(call)) : print_text(call)) && ++shown < limit;
       },
       bar.watcher());
   return 0;

@@ -22,7 +22,7 @@
 #include "base/version.h"
 #include "recording/tree.h"
 #include "serve/rpc_lines.h"
-#include "session/calls.h"
+#include "session/call_tree.h"
 #include "session/coverage.h"
 #include "session/present.h"
 #include "session/profile.h"
@@ -435,29 +435,48 @@ class Rpc {
         watcher());
     return {{"count", count.matches}, {"failures", count.failures}};
   }
+  static Json call_json(const session::Call& call) {
+    Json args = Json::array();
+    for (size_t i = 0; i < call.args.size(); i++)
+      args.push_back(
+          {{"name", call.args[i].first}, {"value", call.args_json[i]}, {"text", call.args[i].second}});
+    Json json{{"at", point(call.at)},
+              {"tick", call.at.tick},
+              {"thread", call.thread},
+              {"function", call.function},
+              {"args", args}};
+    json["ret"] = call.end == session::Call::End::Returned ? call.result_json : Json(nullptr);
+    json["end"] = call.end == session::Call::End::Returned ? "returned"
+                  : call.end == session::Call::End::Jumped ? "jumped"
+                                                           : "unknown";
+    if (call.left) json["left"] = point(*call.left), json["ticks"] = call.left->tick - call.at.tick;
+    json["caller"] = frame_json(call.caller);
+    return json;
+  }
+  Json call_trees(const Params& p) {
+    session::TreeRequest request;
+    request.function = p.get<std::string>("function");
+    request.stretch = stretch(p);
+    request.system = p.get<bool>("system", false);
+    request.depth = p.get<uint64_t>("depth", request.depth);
+    request.limit = p.get<uint64_t>("limit", request.limit);
+    const auto trees = session::call_trees(session(), request, watcher());
+    for (const auto& [call, tree] : trees) {
+      Json json = call_json(call);
+      json["tree"] = tree.to_json();
+      notify("call", json);
+    }
+    return {{"count", trees.size()}};
+  }
   Json calls(const Params& p) {
+    if (p.get<bool>("tree", false)) return call_trees(p);
     const auto limit = p.get<uint64_t>("limit", ~0ull);
     uint64_t told = 0;
     if (limit == 0) return {{"count", 0}};
     session::calls(
         session(), p.get<std::string>("function"), stretch(p),
         [&](const session::Call& call) {
-          Json args = Json::array();
-          for (size_t i = 0; i < call.args.size(); i++)
-            args.push_back(
-                {{"name", call.args[i].first}, {"value", call.args_json[i]}, {"text", call.args[i].second}});
-          Json json{{"at", point(call.at)},
-                    {"tick", call.at.tick},
-                    {"thread", call.thread},
-                    {"function", call.function},
-                    {"args", args}};
-          json["ret"] = call.end == session::Call::End::Returned ? call.result_json : Json(nullptr);
-          json["end"] = call.end == session::Call::End::Returned ? "returned"
-                        : call.end == session::Call::End::Jumped ? "jumped"
-                                                                 : "unknown";
-          if (call.left) json["left"] = point(*call.left), json["ticks"] = call.left->tick - call.at.tick;
-          json["caller"] = frame_json(call.caller);
-          notify("call", json);
+          notify("call", call_json(call));
           return ++told < limit && !stop_wanted();
         },
         watcher());

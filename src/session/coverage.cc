@@ -7,6 +7,7 @@
 #include <set>
 
 #include "session/hits.h"
+#include "session/modules.h"
 
 namespace backstep::session {
 namespace {
@@ -74,12 +75,6 @@ std::vector<Range> executed(Session& session, const Stretch& stretch, const Watc
     if (swept.counts[i].matches) ranges.push_back({second.taps.list[i].start, second.taps.list[i].start + 1});
   join(ranges);
   return ranges;
-}
-
-bool is_of_the_system(const std::string& path) {
-  for (const char* folder : {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"})
-    if (path.starts_with(folder)) return true;
-  return false;
 }
 
 }  // namespace

@@ -40,6 +40,12 @@ Segments segments_of(Elf* elf) {
 
 }  // namespace
 
+bool is_of_the_system(const std::string& path) {
+  for (const char* folder : {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"})
+    if (path.starts_with(folder)) return true;
+  return false;
+}
+
 std::vector<symbols::Module> modules_of(const timeline::LogIndex& log, const recording::Library& library,
                                         const recording::Recording& recording) {
   std::vector<symbols::Module> modules;

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "guest/syscall_table.h"
-#include "isa/decode.h"
+#include "session/exits.h"
 #include "session/session.h"
 
 namespace backstep::session {
@@ -257,39 +257,15 @@ class Resolver {
     }
   }
 
-  // Where a function is left: its ret instructions, and jumps to other functions instead of a call and a ret.
   void leave(const Spec& spec) {
     size_t found = 0;
-    for (const auto& f : functions(spec.name)) {
-      auto inside = [&](Address a) {
-        return std::any_of(f.ranges.begin(), f.ranges.end(),
-                           [&](auto& r) { return a >= r.first && a < r.second; });
-      };
-      std::vector<std::pair<Address, Address>> ranges = f.ranges;
-      for (size_t i = 0; i < ranges.size() && i < 16; i++) {
-        if (!f.module) continue;
-        const auto [start, end] = ranges[i];
-        const std::string_view text = f.module->elf().bytes(start - f.module->bias, end - start);
-        const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-        for (size_t at = 0; at < text.size();) {
-          const isa::Insn in = isa::decode(bytes + at, text.size() - at);
-          if (in.cls == isa::Class::Bad || in.length == 0) break;
-          const Address pc = start + at, target = pc + in.length + static_cast<int64_t>(in.rel);
-          at += in.length;
-          if (in.cls == isa::Class::Ret) {
-            ResolvedTap& r = code(pc);
-            r.offers.retval = true;
-            r.offers.function = f.entry;
-            found++;
-          } else if (in.cls == isa::Class::Jmp && !inside(target)) {
-            auto other = program().function_at(target);
-            if (other && other->name == f.name + ".cold") continue;
-            code(pc).offers.function = f.entry;
-            found++;
-          }
-        }
+    for (const auto& f : functions(spec.name))
+      for (const Exit& exit : exits_of(program(), f)) {
+        ResolvedTap& r = code(exit.pc);
+        r.offers.retval = !exit.jump;
+        r.offers.function = f.entry;
+        found++;
       }
-    }
     if (!found)
       throw Error(
           fmt::format("where '{}' returns is not known: its code has no ret and no jump to another function",

@@ -20,7 +20,8 @@ enum class Command : uint8_t {
   Stage,         // a part of the Taps, if they are too many for one message
   Install,       // Taps, or the last part of them
   LogTo,         // with a file: what taps log goes to its end
-  Collect,       // end of the window -> bytes logged so far, TapCount of each tap
+  Collect,       // end of the window -> bytes logged so far
+  Counts,        // first tap -> TapCount of it and those behind it, as many as fit
   Run,           // Until, output -> Halt, seconds of CPU
   Step,          // tid, count, range, Until, output -> Halt
   Search,        // Until -> Found, seconds of CPU

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -137,6 +138,8 @@ std::optional<recording::Written> unpack_written(Unpacker& u) {
   return written;
 }
 
+constexpr uint64_t kCountsInMessage = kMaxMessage / 2 / sizeof(replayer::TapCount);
+
 static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Halt>);
 
 // --- the worker's end ---
@@ -259,8 +262,13 @@ class Service {
       case Command::Collect:
         if (u.get<bool>()) replayer_.log_cover();
         answer.put(replayer_.flush_log());
-        for (const replayer::TapCount& c : replayer_.tap_counts()) answer.put(c);
         break;
+      case Command::Counts: {
+        const auto& counts = replayer_.tap_counts();
+        for (size_t i = u.get<uint64_t>(), end = i + kCountsInMessage; i < end && i < counts.size(); i++)
+          answer.put(counts[i]);
+        break;
+      }
       case Command::Search:
         replayer::bs_replay.output = false;
         replayer_.backward = true;
@@ -672,8 +680,13 @@ Worker::Collected Worker::collect(size_t taps, bool end) {
   Unpacker u = ask(Command::Collect, Packer().put(end));
   Collected result;
   result.logged = u.get<uint64_t>();
+  if (!end) return result;
   result.counts.resize(taps);
-  for (replayer::TapCount& c : result.counts) c = u.get<replayer::TapCount>();
+  for (uint64_t first = 0; first < taps; first += kCountsInMessage) {
+    Unpacker part = ask(Command::Counts, Packer().put(first));
+    for (uint64_t i = first; i < std::min<uint64_t>(taps, first + kCountsInMessage); i++)
+      result.counts[i] = part.get<replayer::TapCount>();
+  }
   return result;
 }
 

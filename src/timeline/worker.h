@@ -79,7 +79,7 @@ class Worker {
   void log_to(int file);
   struct Collected {
     uint64_t logged = 0;  // bytes in the file
-    std::vector<replayer::TapCount> counts;
+    std::vector<replayer::TapCount> counts;  // at the end
   };
   // How many were installed; `end`: the window has been replayed.
   Collected collect(size_t taps, bool end);

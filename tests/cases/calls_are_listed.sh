@@ -99,6 +99,50 @@ listed c-O0 tail 'assert [(args(c)[0], c["ret"], c["end"]) for c in calls] == [(
 # A jump to another function ends it: what that one returns is not its own doing.
 listed c-O2 tail 'assert [(args(c)[0], c["end"]) for c in calls] == [(5, "jumped")] and calls[0]["ret"] is None'
 
+# What is below a call: as often as it is counted, and where it belongs.
+# treed RECORDING FUNCTION OPTIONS CHECK
+treed() {
+  # shellcheck disable=SC2086  # options are words
+  expect 0 "$BACKSTEP" calls --json --tree $3 "$2" "$1"
+  "$PYTHON" - "$4" "$BACKSTEP" "$1" <<'PY' || { head -c 2000 out >&2; fail "$1: the tree below $2"; }
+import json, subprocess, sys
+calls = [json.loads(line) for line in open("out")]
+def sums(tree, into):
+    for node in tree:
+        into[node["function"]] = into.get(node["function"], 0) + node["count"]
+        sums(node["calls"], into)
+    return into
+def child(tree, *path):
+    for name in path:
+        node = next(n for n in tree if n["function"] == name)
+        tree = node["calls"]
+    return node
+def counted(spec, *stretch):
+    answer = subprocess.run([sys.argv[2], "count", "--json", *stretch, spec, sys.argv[3]], check=True, capture_output=True)
+    return json.loads(answer.stdout)[0]["count"]
+exec(sys.argv[1])
+PY
+}
+for level in -O0 -O2; do
+  treed "c$level" main '' '
+assert len(calls) == 1
+below = sums(calls[0]["tree"], {})
+for name in ("leaps", "other", "tail", "in_handler", "handler", "yields", "coroutine"):
+    assert below.get(name) == counted("call " + name, "--from", calls[0]["at"]), (name, below)'
+done
+treed c-O0 main '' '
+tree = calls[0]["tree"]
+assert child(tree, "fib")["count"] == 1 and child(tree, "fib", "fib")["count"] == 2
+assert sums(child(tree, "fib")["calls"], {}) == {"fib": 24}
+assert child(tree, "tail")["ticks"] > 0 and child(tree, "tail", "other")["count"] == 1
+assert child(tree, "leaps")["count"] == 4
+assert "memcpy" not in sums(child(tree, "leaps")["calls"], {})'
+treed c-O0 fib '' 'assert len(calls) == 1 and sums(calls[0]["tree"], {}) == {"fib": 24}'
+treed c-O0 fib '--depth 2' 'assert sums(calls[0]["tree"], {}) == {"fib": 6}'
+treed c-O0 leaps '--limit 3' 'assert len(calls) == 3 and [c["end"] for c in calls] == ["returned", "unknown", "returned"]'
+expect 0 "$BACKSTEP" calls --tree main c-O0
+seen '^ *2 .*    fib$' <out || fail "no tree for people: $(cat out)"
+
 cat >thrown.cc <<'C'
 struct Bad { int n; };
 __attribute__((noinline)) int throws(int n) {

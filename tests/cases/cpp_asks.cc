@@ -1,5 +1,6 @@
 // What tests/cases/cpp_asks.sh asks of a recording through libbackstep.  cpp_asks RECORDING
 #undef NDEBUG
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <iostream>
@@ -60,6 +61,8 @@ void questions(backstep::Session& s) {
   assert(calls.size() == 10 && calls[4].args[0].name == "n" && calls[4].args[0].value == 5);
   assert(calls[4].end == "returned" && calls[4].ticks && calls[4].caller.function == "main");
   assert(!s.calls("add", {.limit = 0}).next());
+  const auto tree = s.calls("main", {.tree = true, .depth = 1}).next()->tree;
+  assert(std::any_of(tree.begin(), tree.end(), [](auto& n) { return n.function == "add" && n.count == 10; }));
 
   assert(s.profile({.period = 1000}).samples > 0 && !s.profile().stacks.empty());
   const auto coverage = s.coverage();

@@ -46,6 +46,8 @@ with backstep.open("one") as s:
     assert seen == [(n, n) for n in range(1, 11)], seen
     calls = list(s.calls("add"))
     assert [c.args[0]["value"] for c in calls] == list(range(1, 11)) and all(c.end == "returned" for c in calls)
+    (call,) = s.calls("main", tree=True, depth=1)
+    assert {n["function"]: n["count"] for n in call.tree}["add"] == 10, call.tree
     m = s.goto(hit.at)
     assert m.function == "add" and m.at == calls[2].at
     assert s.forward("call add").at == calls[3].at
