@@ -6,65 +6,13 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "session/log_text.h"
 
 namespace backstep::cli {
 namespace {
 
-// 'n={n} name={s->name}': text and expressions in turns. {{ and }} stand for the braces themselves.
-struct Template {
-  std::vector<std::string> texts;   // one more than
-  std::vector<std::string> values;  // … these
-
-  explicit Template(const std::string& text) {
-    texts.emplace_back();
-    for (size_t i = 0; i < text.size(); i++) {
-      const char c = text[i];
-      if ((c == '{' || c == '}') && i + 1 < text.size() && text[i + 1] == c) {
-        texts.back() += c;
-        i++;
-      } else if (c == '{') {
-        const size_t end = closing(text, i + 1);
-        values.push_back(text.substr(i + 1, end - i - 1));
-        texts.emplace_back();
-        i = end;
-      } else if (c == '}') {
-        throw Error(fmt::format("there is a '}}' without a '{{':\n  {}\n  {}^", text, std::string(i, ' ')),
-                    kExitUsage);
-      } else {
-        texts.back() += c;
-      }
-    }
-  }
-
-  std::string fill(const std::vector<std::string>& with) const {
-    std::string line = texts[0];
-    for (size_t i = 0; i < with.size(); i++) line += with[i] + texts[i + 1];
-    return line;
-  }
-
- private:
-  static size_t closing(const std::string& text, size_t at) {
-    const size_t open = at - 1;
-    char quote = 0;
-    for (; at < text.size(); at++) {
-      if (quote) {
-        if (text[at] == '\\')
-          at++;
-        else if (text[at] == quote)
-          quote = 0;
-      } else if (text[at] == '"' || text[at] == '\'') {
-        quote = text[at];
-      } else if (text[at] == '}') {
-        return at;
-      }
-    }
-    throw Error(fmt::format("this '{{' is not closed:\n  {}\n  {}^", text, std::string(open, ' ')),
-                kExitUsage);
-  }
-};
-
 struct Printer {
-  const Template& text;
+  const session::LogText& text;
   const std::vector<std::string>& values;
   bool json = false, stack = false;
 
@@ -135,10 +83,10 @@ int log_command(const Args& args) {
     throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[2]),
                 kExitUsage);
 
-  const Template text(arguments.size() > 1 ? arguments[1] : "");
+  const session::LogText text(arguments.size() > 1 ? arguments[1] : "");
   auto session = asking.open();
-  session::LogRequest request{arguments[0], text.values, stack, asking.stretch(*session)};
-  const Printer printer{text, text.values, asking.json, stack};
+  session::LogRequest request{arguments[0], text.values(), stack, asking.stretch(*session)};
+  const Printer printer{text, text.values(), asking.json, stack};
   ProgressBar bar("looking");
   if (last) {
     const auto hits = session->log_last(request, last, bar.watcher());

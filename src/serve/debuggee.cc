@@ -28,10 +28,10 @@ recording::Manifest manifest_of(const recording::Recording& recording, const tim
 
 Debuggee::Debuggee(const ReplayOptions& options, const recording::Library& library,
                    const recording::Recording& recording, uint64_t log, const timeline::Attention& ear)
-    : timeline(about(options, log), library, recording, ear),
+    : session(about(options, log), library, recording, ear),
       manifest(manifest_of(recording, timeline.log())),
       layout(manifest.cpu.shown.count("xcr0") ? manifest.cpu.shown.at("xcr0") : 7),
-      monitor(timeline, recording) {
+      monitor(session, recording) {
   pid = timeline.log().pid() ? timeline.log().pid() : state().tid;
   // The auxiliary vector stands behind the environment on the first stack; the program may overwrite it
   // later.

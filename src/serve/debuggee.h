@@ -9,6 +9,7 @@
 #include "serve/gdb_registers.h"
 #include "serve/loaded_libraries.h"
 #include "serve/monitor.h"
+#include "session/session.h"
 #include "timeline/thread_names.h"
 #include "timeline/timeline.h"
 
@@ -20,7 +21,8 @@ class Debuggee {
   Debuggee(const ReplayOptions& options, const recording::Library& library,
            const recording::Recording& recording, uint64_t log, const timeline::Attention& ear);
 
-  timeline::Timeline timeline;
+  session::Session session;
+  timeline::Timeline& timeline = session.timeline();
   const recording::Manifest manifest;  // of its program; a forked child runs its ancestor's
   const RegisterLayout layout;
   Monitor monitor;

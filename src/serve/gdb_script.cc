@@ -278,6 +278,10 @@ BackstepMove("step-quantum", "To the start of the next quantum (all that is exec
              lambda argument: "goto next quantum")
 BackstepMove("reverse-step-quantum", "To the start of this quantum, or of the one before.",
              lambda argument: "goto previous quantum")
+BackstepMove("event", "To the next match of an event: event call f if $arg0 > 3, event file.c:12, event write x then call g ...\n"
+             "'backstep events' in a shell has the grammar.", lambda argument: "event " + argument)
+BackstepMove("reverse-event", "To the last match of an event before here: reverse-event SPEC.",
+             lambda argument: "reverse-event " + argument)
 BackstepMove("restart", "Return to a checkpoint: restart N.", lambda argument: "restart " + argument)
 BackstepLast("last-write", "write", "Go back to the last write to an expression's memory, whether it changed that or\n"
              "not, and say which thread, line and stack it was: last-write EXPRESSION.")
@@ -346,6 +350,8 @@ class BackstepTell(gdb.Command):
     def invoke(self, argument, from_tty):
         gdb.execute("monitor " + self.line + (" " + argument if argument else ""))
 
+BackstepTell("count", "How often an event matches in the whole run: count call f if $arg0 > 3.", "count")
+BackstepTell("log", "A line for each match of an event: log SPEC \"TEXT {EXPRESSION}\", log last 5 SPEC \"TEXT\".", "log")
 BackstepTell("info checkpoints", "List the checkpoints of this session.", "checkpoints")
 BackstepTell("delete checkpoint", "Drop a checkpoint: delete checkpoint N.", "delete")
 end

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "guest/syscall_table.h"
+#include "session/log_text.h"
 #include "timeline/moments.h"
 #include "timeline/times.h"
 
@@ -44,6 +45,11 @@ constexpr const char* kHelp =
     "  goto NAME                a bookmark\n"
     "  last-write ADDRESS [LENGTH]   back to the last write to these bytes (8 if not given)\n"
     "  last-change ADDRESS [LENGTH]  … that changed them\n"
+    "Events of the run, as in 'backstep events':\n"
+    "  event SPEC               the next match: 'call f if $arg0 > 3', 'file.c:12', 'write x then call g' …\n"
+    "  reverse-event SPEC       the last one before here\n"
+    "  count SPEC               how often it matches in the whole run\n"
+    "  log [last N] SPEC \"TEXT {EXPRESSION}\"  a line for each match (the first 1000)\n"
     "Places to come back to:\n"
     "  checkpoint [NOTE]        keep this moment; 'restart N' returns to it at once\n"
     "  checkpoints              list them\n"
@@ -111,8 +117,8 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-Monitor::Monitor(timeline::Timeline& timeline, recording::Recording recording)
-    : timeline_(timeline), recording_(std::move(recording)) {}
+Monitor::Monitor(session::Session& session, recording::Recording recording)
+    : session_(session), recording_(std::move(recording)) {}
 
 std::string Monitor::where() const {
   const Position& now = timeline_.now();
@@ -357,6 +363,70 @@ Monitor::Answer Monitor::bookmarks() const {
   return {text.empty() ? "there are no bookmarks\n" : text, {}};
 }
 
+Monitor::Answer Monitor::event(const std::string& spec, bool forward) {
+  if (spec.empty())
+    return {fmt::format("{} SPEC: for example 'call f if $arg0 > 3'; 'backstep events' has the grammar\n",
+                        forward ? "event" : "reverse-event"),
+            {}};
+  Arrival arrival = session_.go_to_match({spec}, forward);
+  const bool none = arrival.why == Arrival::End || arrival.why == Arrival::Begin;
+  if (arrival.why != Arrival::Interrupted) arrival = {};
+  Answer answer = arrived(arrival);
+  if (none)
+    answer.text = fmt::format("there is no match {} here; ", forward ? "behind" : "before") + answer.text;
+  return answer;
+}
+
+Monitor::Answer Monitor::count(const std::string& spec) {
+  if (spec.empty()) return {"count SPEC: for example 'call malloc'\n", {}};
+  std::string text;
+  session::Watcher watcher;
+  watcher.note = [&](const std::string& sentence) { text += sentence + "\n"; };
+  timeline_.attention.stop_asked = false;
+  for (const session::Count& c : session_.count({spec}, {}, watcher))
+    text += fmt::format("{} times\n", c.matches);
+  return {timeline_.attention.stop_asked ? "interrupted\n" : text, {}};
+}
+
+// log [last N] SPEC "TEXT"
+Monitor::Answer Monitor::log(const std::string& rest) {
+  constexpr size_t kMost = 1000;
+  std::string spec = rest, format;
+  size_t last = 0;
+  const std::vector<std::string> words = words_of(rest);
+  if (words.size() > 2 && words[0] == "last" && number(words[1])) {
+    last = std::min<uint64_t>(*number(words[1]), kMost);
+    spec = behind(rest, 2);
+  }
+  if (spec.size() > 1 && spec.back() == '"') {
+    const size_t open = spec.rfind('"', spec.size() - 2);
+    if (open != std::string::npos && open > 0) {
+      format = spec.substr(open + 1, spec.size() - open - 2);
+      spec.resize(open);
+    }
+  }
+  if (spec.empty())
+    return {"log [last N] SPEC \"TEXT {EXPRESSION}\": for example log call f \"{$arg0}\"\n", {}};
+  const session::LogText text(format);
+  const session::LogRequest request{spec, text.values(), false, {}};
+  std::string lines;
+  session::Watcher watcher;
+  watcher.note = [&](const std::string& sentence) { lines += sentence + "\n"; };
+  size_t shown = 0;
+  auto show = [&](const session::Hit& h) {
+    lines += fmt::format("{:<26}  {}  {}\n", point_text(h.at.tick, h.at.pc), h.thread, text.fill(h.values));
+    return ++shown < kMost;
+  };
+  timeline_.attention.stop_asked = false;
+  if (last) {
+    for (const session::Hit& h : session_.log_last(request, last, watcher)) show(h);
+  } else {
+    session_.log(request, show, watcher);
+  }
+  if (shown == kMost) lines += fmt::format("… (the first {}; 'backstep log' has them all)\n", kMost);
+  return {shown ? lines : lines + "there is no match\n", {}};
+}
+
 Monitor::Answer Monitor::run(const std::string& line) {
   const std::vector<std::string> words = words_of(line);
   if (words.empty() || words[0] == "help") return {kHelp, {}};
@@ -368,6 +438,9 @@ Monitor::Answer Monitor::run(const std::string& line) {
       return go_to_quantum(command == "step");
     if (command == "goto") return go_to({words.begin() + 1, words.end()}, rest);
     if (command == "last" || command == "last-write" || command == "last-change") return last_write(words);
+    if (command == "event" || command == "reverse-event") return event(rest, command == "event");
+    if (command == "count") return count(rest);
+    if (command == "log") return log(rest);
     if (command == "checkpoint") {
       int id = timeline_.add_checkpoint(rest);
       return {fmt::format("checkpoint {} at {}\n", id, where()), {}};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "recording/library.h"
+#include "session/session.h"
 #include "timeline/moments.h"
 #include "timeline/timeline.h"
 #include "timeline/wall_clock.h"
@@ -14,7 +15,7 @@ namespace backstep::serve {
 
 class Monitor {
  public:
-  Monitor(timeline::Timeline& timeline, recording::Recording recording);
+  Monitor(session::Session& session, recording::Recording recording);
 
   struct Answer {
     std::string text;
@@ -41,7 +42,12 @@ class Monitor {
   Answer bookmark(const std::vector<std::string>& words, const std::string& rest);
   Answer bookmarks() const;
 
-  timeline::Timeline& timeline_;
+  Answer event(const std::string& spec, bool forward);
+  Answer count(const std::string& spec);
+  Answer log(const std::string& rest);
+
+  session::Session& session_;
+  timeline::Timeline& timeline_ = session_.timeline();
   recording::Recording recording_;
   std::optional<timeline::WallClock> clock_;  // made when first asked for
 };

@@ -321,20 +321,7 @@ class Rpc {
   }
   // To the next or last match of any of the events.
   Json move(const Params& p, bool forward) {
-    timeline::Taps taps;
-    std::vector<std::string> specs = p.get<std::vector<std::string>>("events", {});
-    for (const std::string& spec : specs) {
-      const session::Resolved resolved = session::resolve(session(), spec, false);
-      if (resolved.event.op != events::Event::Op::One)
-        throw RpcError{
-            kInvalidParams,
-            fmt::format("one cannot go to '{}', which is made of several events: 'log' tells where it is",
-                        spec)};
-      for (const auto& r : resolved.taps) taps.list.push_back(r.tap);
-    }
-    timeline::Timeline& t = session().timeline();
-    const auto nothing = timeline::Wanted::nothing();
-    return arrived(forward ? t.forward(taps, nothing) : t.backward(taps, nothing));
+    return arrived(session().go_to_match(p.get<std::vector<std::string>>("events", {}), forward));
   }
   Json forward(const Params& p) { return move(p, true); }
   Json backward(const Params& p) { return move(p, false); }

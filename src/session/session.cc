@@ -34,12 +34,68 @@ void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
 }  // namespace
 
 Session::Session(const ReplayOptions& options, const recording::Library& library,
-                 const recording::Recording& recording)
-    : library_(library),
-      recording_(recording),
-      timeline_(options, library, recording),
-      program_(modules_of(timeline_.log(), library, recording)),
-      compiler_(program_) {}
+                 const recording::Recording& recording, const timeline::Attention& ear)
+    : library_(library), recording_(recording), timeline_(options, library, recording, ear) {}
+
+const symbols::Program& Session::program() const {
+  if (!program_) program_.emplace(modules_of(timeline_.log(), library_, recording_));
+  return *program_;
+}
+
+symbols::Compiler& Session::compiler() {
+  if (!compiler_) compiler_.emplace(program());
+  return *compiler_;
+}
+
+// A simple event stops the replay by itself. What is made of several may have begun anywhere before the
+// present, so its matches are looked for from the start on.
+timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bool forward) {
+  timeline::Taps taps;
+  bool simple = true;
+  for (const std::string& spec : specs) {
+    const Resolved resolved = resolve(*this, spec, false);
+    simple = simple && resolved.event.op == events::Event::Op::One;
+    for (const ResolvedTap& r : resolved.taps) taps.list.push_back(r.tap);
+  }
+  const auto nothing = timeline::Wanted::nothing();
+  if (simple) return forward ? timeline_.forward(taps, nothing) : timeline_.backward(taps, nothing);
+  const Position now = timeline_.now();
+  std::optional<Position> nearest;
+  for (const std::string& spec : specs) {
+    LogRequest request{spec, {}, false, {}};
+    auto consider = [&](const Hit& h) {
+      const Position at{h.at.tick, h.event, h.at.pc};
+      if (forward ? at <= now || (nearest && *nearest <= at) : at >= now || (nearest && *nearest >= at))
+        return;
+      nearest = at;
+    };
+    if (forward) {
+      log(request,
+          [&](const Hit& h) {
+            consider(h);
+            return !nearest || Position{h.at.tick, h.event, h.at.pc} < *nearest;
+          },
+          {});
+    } else {
+      request.stretch.to = now;
+      for (const Hit& h : log_last(request, 1, {})) consider(h);
+    }
+    if (timeline_.attention.stop_asked) {
+      timeline::Arrival arrival;
+      arrival.why = timeline::Arrival::Interrupted;
+      return arrival;
+    }
+  }
+  if (!nearest) {
+    const auto arrival = forward ? timeline_.go_to_end() : timeline_.go_to_birth();
+    timeline::Arrival none = arrival;
+    none.why = forward ? timeline::Arrival::End : timeline::Arrival::Begin;
+    return none;
+  }
+  timeline::Arrival arrival = timeline_.go_to(*nearest);
+  if (arrival.why == timeline::Arrival::Sought) arrival.why = timeline::Arrival::Break;
+  return arrival;
+}
 
 Position Session::moment(const std::string& text) const {
   using timeline::MomentName;
@@ -242,7 +298,7 @@ std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& register
     std::memcpy(to, bytes.data() + (address - stack), size);
     return true;
   };
-  const symbols::Stack found = symbols::unwind(program_, registers, read);
+  const symbols::Stack found = symbols::unwind(program(), registers, read);
   *complete = found.complete;
   return named(found);
 }
@@ -250,7 +306,7 @@ std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& register
 std::vector<StackFrame> Session::named(const symbols::Stack& stack) const {
   std::vector<StackFrame> frames;
   for (const symbols::Frame& f : stack.frames) {
-    const auto inlined = program_.frames_at(f.call_site ? f.pc - 1 : f.pc);
+    const auto inlined = program().frames_at(f.call_site ? f.pc - 1 : f.pc);
     if (inlined.empty()) frames.push_back({f.pc, "", "", 0, false});
     for (size_t i = 0; i < inlined.size(); i++)
       frames.push_back({f.pc, inlined[i].function, inlined[i].file, inlined[i].line, i + 1 < inlined.size()});

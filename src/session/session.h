@@ -64,12 +64,13 @@ struct Watcher {
 
 class Session {
  public:
+  // `ear`: as for Timeline.
   Session(const ReplayOptions& options, const recording::Library& library,
-          const recording::Recording& recording);
+          const recording::Recording& recording, const timeline::Attention& ear = {});
 
   timeline::Timeline& timeline() { return timeline_; }
-  const symbols::Program& program() const { return program_; }
-  symbols::Compiler& compiler() { return compiler_; }
+  const symbols::Program& program() const;  // read when it is first asked for
+  symbols::Compiler& compiler();
   const recording::Recording& recording() const { return recording_; }
 
   // How often each event matches. All are counted in one go.
@@ -79,6 +80,9 @@ class Session {
   Count log(const LogRequest& request, const std::function<bool(const Hit&)>& hit, const Watcher& watcher);
   // The last `most` matches, in the order of time; looks at no more of the run than it must.
   std::vector<Hit> log_last(const LogRequest& request, size_t most, const Watcher& watcher);
+
+  // Moves to the next match of any of the events, or to the last one before the present.
+  timeline::Arrival go_to_match(const std::vector<std::string>& specs, bool forward);
 
   // A moment as one writes it (timeline/moments.h). Throws Error.
   Position moment(const std::string& text) const;
@@ -92,8 +96,8 @@ class Session {
   recording::Library library_;
   recording::Recording recording_;
   timeline::Timeline timeline_;
-  symbols::Program program_;
-  symbols::Compiler compiler_;
+  mutable std::optional<symbols::Program> program_;
+  std::optional<symbols::Compiler> compiler_;
 };
 
 }  // namespace backstep::session
