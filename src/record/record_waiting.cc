@@ -77,6 +77,41 @@ bool leads_to_signals(int fd) {
   return is_signalfd(fd) || (is_called(fd, "anon_inode:[eventpoll]") && has_signalfd_in_epoll(fd));
 }
 
+// Does it never wait, so that the kernel never ends it with EINTR?
+bool answers_at_once(uint64_t nr, const uint64_t args[6]) {
+  const auto fd = static_cast<int>(args[0]);
+  switch (nr) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_write:
+    case SYS_pwrite64:
+    case SYS_writev:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+      return is_nonblocking(fd);
+    case SYS_recvfrom:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmmsg:
+      return args[3] & MSG_DONTWAIT || is_nonblocking(fd);
+    case SYS_recvmsg:
+    case SYS_sendmsg:
+      return args[2] & MSG_DONTWAIT || is_nonblocking(fd);
+    case SYS_wait4:
+      return args[2] & WNOHANG;
+    case SYS_waitid:
+      return args[3] & WNOHANG;
+    default:
+      return false;
+  }
+}
+
 // May a signal that is pending be the answer to this call?
 bool finds_signals(uint64_t nr, const uint64_t args[6]) {
   constexpr uint64_t kMost = 1024;
@@ -272,7 +307,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   }
   begin_call(*task.body, nr, task.scratch.args());
   turns_.wait(task, Task::Wait::Call, kNever, 0);
-  task.teased = chaos_.one_in(20) && may_be_interrupted();
+  task.teased = chaos_.one_in(20) && may_be_interrupted() && !answers_at_once(nr, args);
   if (signal_waits(task) || task.teased) turns_.interrupt(task);
   return blocked(nr, args);
 }
