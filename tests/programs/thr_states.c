@@ -1,5 +1,5 @@
-// What threads do, seen in /proc: the others wait until one sleeps, computes or has ended. A thread that is not seen as what it
-// is would be waited for for ever.
+// What threads do, seen in /proc: the others wait until one sleeps, computes or has ended. A thread that is
+// not seen as what it is would be waited for for ever.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -124,7 +124,11 @@ int main(void) {
     _exit(0);
   }
   int theirs[2];
-  CHECK(read(go[0], theirs, 8) == 8);
+  for (size_t n = 0; n < sizeof theirs;) {  // chaos gives less at a time
+    const ssize_t got = read(go[0], (char*)theirs + n, sizeof theirs - n);
+    CHECK(got > 0 || errno == EINTR);
+    n += got > 0 ? (size_t)got : 0;
+  }
   until('S', child, theirs[0]);
   said("a thread of the child waits");
   until('R', child, theirs[1]);
