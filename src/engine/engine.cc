@@ -173,7 +173,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   for (;;) {
     uint32_t address = transient ? 0 : find(ctx.rip).cache;
     if (address) return address;
-    if (bs_cache.blocks == 1) load_translations();
+    if (bs_cache.blocks == 1 && looked_after_ != bs_cache.stats.flushes) load_translations();
     switch (translate(ctx.rip, false, transient, &address)) {
       case Result::Ok:
         return address;
@@ -468,10 +468,12 @@ std::vector<DataRange> Engine::covered() const {
 
 void Engine::load_translations() {
   if (!anew_) translations_.load();
+  looked_after_ = bs_cache.stats.flushes;  // there may be none
 }
 
 void Engine::start_anew(bool anew) {
   anew_ = anew;
+  looked_after_.reset();
   if (anew) flush();
 }
 

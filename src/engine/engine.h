@@ -97,7 +97,8 @@ class Engine {
 
   std::function<std::optional<FetchRange>(Address)> fetch_;
   Translations translations_;
-  bool anew_ = false;  // they are not taken in
+  bool anew_ = false;                     // they are not taken in
+  std::optional<uint64_t> looked_after_;  // how often the cache had been emptied when they were looked for
   std::optional<std::pair<Tick, Address>> half_done_;
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };

@@ -258,7 +258,7 @@ void Translations::load() {
   const auto size = static_cast<uint64_t>(st.st_size);
   if (!read_all(fd.get(), &header, sizeof header, 0) || header.own_sum() != header.header_sum ||
       std::memcmp(header.magic, Header::kMagic, sizeof header.magic) != 0 || header.mode != mode() ||
-      header.start != start_ || header.file_size != size ||
+      header.start != start_ || header.file_size != size || header.blocks <= 1 ||
       !leaves_room(header.hot, header.cold, header.pages))
     return;
   void* whole = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd.get(), 0);
@@ -372,7 +372,9 @@ void Translations::forget(Address start, Address end) {
 
 void Translations::save() {
   const Cache& c = bs_cache;
+  constexpr uint32_t kFewest = 64;
   if (!used() || c.cover || c.watch || c.evex_seen || c.break_count || !c.link) return;
+  if (c.blocks < kFewest) return;  // the cache was emptied a moment ago
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;
   if (made < 128 || made < loaded_ / 10 ||
