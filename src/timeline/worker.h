@@ -78,7 +78,7 @@ class Worker {
   // What taps log goes to the end of this file from now on.
   void log_to(int file);
   struct Collected {
-    uint64_t logged = 0;  // bytes in the file
+    uint64_t logged = 0;                     // bytes in the file
     std::vector<replayer::TapCount> counts;  // at the end
   };
   // How many were installed; `end`: the window has been replayed.

@@ -38,6 +38,7 @@ recorded calls 7
 at() { nm calls | awk -v n="$1" '$3 == n { print "0x" $1 }'; }
 base=0x11400000  # where a PIE is loaded (src/engine/layout.h)
 serve calls
+# shellcheck disable=SC2046  # several words
 "$PYTHON" -B - "$SRC/tests/cases" "$port" "$base" "$(at buffer)" $(for f in reads unknown forks leaves ends; do at ${f}_at; at ${f}_behind; done) <<'PY'
 import re, sys
 sys.path.insert(0, sys.argv[1])

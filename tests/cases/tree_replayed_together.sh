@@ -48,7 +48,7 @@ fi
 # One line sums up; JSON has them all; -p means one.
 "$BACKSTEP" replay --autopilot pipes 2>&1 >/dev/null | tail -n 1 >line
 seen -E '^backstep: replayed all [0-9]+ logs exactly: [0-9]+ events, [0-9]+ ticks in' <line || fail "no summary: $(cat line)"
-"$BACKSTEP" ps --json pipes >ps
+"$BACKSTEP" ps --json pipes >"ps"
 "$BACKSTEP" replay --autopilot --json pipes 2>&1 >/dev/null | tail -n 1 | sed 's/^.*{"complete"/{"complete"/' >report
 "$PYTHON" - <<'PY' || fail "the report: $(cat report)"
 import json
