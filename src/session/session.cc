@@ -26,6 +26,10 @@ Position position_of(const TapRecord& record) {
   return {record.tick, record.event, record.pc};
 }
 
+Position position_of(const Hit& hit) {
+  return {hit.at.tick, hit.event, hit.at.pc};
+}
+
 void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
   for (const std::string& n : notes)
     if (watcher.note) watcher.note(n);
@@ -64,7 +68,7 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
   for (const std::string& spec : specs) {
     LogRequest request{spec, {}, false, {}};
     auto consider = [&](const Hit& h) {
-      const Position at{h.at.tick, h.event, h.at.pc};
+      const Position at = position_of(h);
       if (forward ? at <= now || (nearest && *nearest <= at) : at >= now || (nearest && *nearest >= at))
         return;
       nearest = at;
@@ -73,7 +77,7 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
       log(request,
           [&](const Hit& h) {
             consider(h);
-            return !nearest || Position{h.at.tick, h.event, h.at.pc} < *nearest;
+            return !nearest || position_of(h) < *nearest;
           },
           {});
     } else {
@@ -86,13 +90,13 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
       return arrival;
     }
   }
+  timeline::Arrival arrival;
   if (!nearest) {
-    const auto arrival = forward ? timeline_.go_to_end() : timeline_.go_to_birth();
-    timeline::Arrival none = arrival;
-    none.why = forward ? timeline::Arrival::End : timeline::Arrival::Begin;
-    return none;
+    arrival = forward ? timeline_.go_to_end() : timeline_.go_to_birth();
+    arrival.why = forward ? timeline::Arrival::End : timeline::Arrival::Begin;
+    return arrival;
   }
-  timeline::Arrival arrival = timeline_.go_to(*nearest);
+  arrival = timeline_.go_to(*nearest);
   if (arrival.why == timeline::Arrival::Sought) arrival.why = timeline::Arrival::Break;
   return arrival;
 }

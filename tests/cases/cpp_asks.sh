@@ -3,22 +3,7 @@
 # shellcheck source=tests/cases/lib.bash
 source "$(dirname "$0")/lib.bash"
 need pkg-config cmake
-cat >sums.c <<'C'
-#include <stdio.h>
-#include <stdlib.h>
-long total;
-__attribute__((noinline)) void add(int n) {
-  total += n;
-  if (n == 7) total = -1;
-}
-int main(int argc, char** argv) {
-  for (int i = 1; i <= 10; i++) add(i * (argc > 1 ? atoi(argv[1]) : 1));
-  printf("%ld\n", total);
-}
-C
-gcc -g -o sums sums.c
-"$BACKSTEP" record -q -o one ./sums >/dev/null
-"$BACKSTEP" record -q -o two ./sums 2 >/dev/null
+source "$SRC/tests/cases/sums.bash"
 cmake --install "$BUILD" --prefix "$T/usr" >installed || fail "it cannot be installed"
 library=$(dirname "$(find usr -name libbackstep.so)")
 export PKG_CONFIG_PATH=$T/$library/pkgconfig LD_LIBRARY_PATH=$T/$library

@@ -1,27 +1,7 @@
 #!/usr/bin/env bash
 # A data event on what a pointer leads to means what it leads to at the end, if the pointer is null at the start.
-set -euo pipefail
-fail() { echo "FAILED: $*"; exit 1; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-cat >list.c <<'C'
-#include <stdlib.h>
-struct node { long value; struct node* next; };
-struct node* list;
-__attribute__((noinline)) void add(long value) {
-  struct node* n = malloc(sizeof *n);
-  n->value = value;
-  n->next = list;
-  list = n;
-}
-int main(void) {
-  for (long i = 1; i < 4; i++) add(i);
-  return 0;
-}
-C
-gcc -g -O1 -o list list.c
-"$BACKSTEP" record -q -o recording ./list
+source "$(dirname "$0")/lib.bash"
+source "$SRC/tests/cases/list.bash"
 
 # The last node has the address of the one before it in its second member.
 # shellcheck disable=SC2016  # $old and $new are for the program
@@ -33,4 +13,4 @@ status=0
 "$BACKSTEP" count 'write list->next->next->next->value' ./recording 2>error || status=$?
 [ "$status" -eq 2 ] || fail "a place that is never there: exit status $status"
 grep -q 'neither at the start nor at the end' error || fail "the message: $(cat error)"
-echo passed
+ok

@@ -2,22 +2,7 @@
 # The Python package, and the examples that use it.
 # shellcheck source=tests/cases/lib.bash
 source "$(dirname "$0")/lib.bash"
-cat >sums.c <<'C'
-#include <stdio.h>
-#include <stdlib.h>
-long total;
-__attribute__((noinline)) void add(int n) {
-  total += n;
-  if (n == 7) total = -1;
-}
-int main(int argc, char** argv) {
-  for (int i = 1; i <= 10; i++) add(i * (argc > 1 ? atoi(argv[1]) : 1));
-  printf("%ld\n", total);
-}
-C
-gcc -g -o sums sums.c
-"$BACKSTEP" record -q -o one ./sums >/dev/null
-"$BACKSTEP" record -q -o two ./sums 2 >/dev/null
+source "$SRC/tests/cases/sums.bash"
 export PYTHONPATH=$SRC/python PYTHONDONTWRITEBYTECODE=1
 E=$SRC/examples/python
 "$PYTHON" "$E/values.py" total one | awk '{print $2}' | tr '\n' ' ' >values
