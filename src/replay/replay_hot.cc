@@ -272,7 +272,7 @@ engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
       give_up();
   }
   const auto verdict = s.look_around || s.timer ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
-  s.timer = false;
+  s.rung = true;
   if (s.size == 0) return verdict;
   char text[] = "\rbackstep: replaying, 000 % of the log";
   auto percent = static_cast<unsigned>(s.position * 100 / s.size);

@@ -21,7 +21,8 @@ struct HotState {
   uint64_t position;   // bytes of the log before this chunk, for progress
   uint64_t size;       // of the log; 0: no progress to be shown
   bool look_around;    // SIGALRM stops the guest, see Replayer::run()
-  bool timer;          // likewise: one that was set for that is to come
+  bool timer;          // likewise, a timer is running for that …
+  bool rung;           // … and has run out
   int channel = -1;    // a worker of a tree's replay: output goes to the controller, by this socket
 };
 extern HotState bs_replay;

@@ -5,7 +5,7 @@
 // legs of some milliseconds. A timer ends each, so early that no program could have come to the end of the
 // way by then; for what is left of it the replay changes over to code that looks.
 //
-// Timers may be late. A replay that has come too far says so (Halt::Overshot): it may have passed the
+// Timers may be late. A replay that has come too far says so (Arrival::Overshot): it may have passed the
 // delivery of a signal, and is of no use any more. Whoever sent it this way sends another one.
 #include <sys/time.h>
 
@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kFastest = 4e9;                       // ticks that a program makes in a second, at most
 constexpr double kWorthwhile = 0.15;                   // seconds of a way for which changing over twice pays
+constexpr suseconds_t kAgain = 2000;                   // microseconds
 constexpr double kShortest = 0.0005, kLongest = 0.01;  // seconds of a leg
 
 // Tests have legs of this length, whatever the way: most of them end behind the goal.
@@ -55,12 +56,16 @@ double Replayer::quick_leg(const Until& until, Tick goal) const {
 
 void Replayer::set_timer(double seconds, Tick goal) {
   // One that was set before with this goal is no later than need be.
-  if (bs_replay.timer && seconds > 0 && goal >= timer_goal_) return;
+  if (bs_replay.timer && !bs_replay.rung && seconds > 0 && goal >= timer_goal_) return;
   if (!bs_replay.timer && seconds == 0) return;
   constexpr double kMicroseconds = 1e6;
   itimerval timer{};
   timer.it_value.tv_usec = static_cast<suseconds_t>(seconds * kMicroseconds);
+  // Again and again, until it is switched off: a guest that waits for a signal of the log would run for ever
+  // if a single one were missed.
+  if (seconds > 0) timer.it_interval.tv_usec = kAgain;
   bs_replay.timer = seconds > 0;
+  bs_replay.rung = false;
   timer_goal_ = goal;
   setitimer(ITIMER_REAL, &timer, nullptr);
 }

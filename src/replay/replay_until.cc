@@ -77,14 +77,14 @@ Surroundings Replayer::surroundings() {
   return around;
 }
 
-Halt Replayer::halt(Halt::Why why) {
-  Halt h;
+Arrival Replayer::halt(Arrival::Why why) {
+  Arrival h;
   h.why = why;
   h.at = h.before = position();
   h.tid = id_of(process_.current());
   // The usual first stop of a session: what was translated on the way there is kept for the next one. (Code
   // of a diversion may not be what the files say.)
-  if ((why == Halt::Ended || why == Halt::Fault) && !diverted_) save_translations();
+  if ((why == Arrival::End || why == Arrival::Fault) && !diverted_) save_translations();
   return h;
 }
 
@@ -394,22 +394,22 @@ void Replayer::advance(const Until& until, bool stepping) {
 }
 
 // What a round may have ended with. None: go on.
-Halt Replayer::outcome_of_round() {
-  if (overshot_) return halt(Halt::Overshot);
+Arrival Replayer::outcome_of_round() {
+  if (overshot_) return halt(Arrival::Overshot);
   if (watch_hit_) {
-    Halt h = halt(Halt::Watch);
+    Arrival h = halt(Arrival::Watch);
     h.before = before_;
     h.address = watch_.spec(*watch_hit_).start;
     h.watch_kind = watch_.spec(*watch_hit_).kind;
     return h;
   }
-  if (outcome_) return halt(Halt::Ended);
+  if (outcome_) return halt(Arrival::End);
   if (diverted_signal_) {
-    Halt h = halt(Halt::Fault);
+    Arrival h = halt(Arrival::Fault);
     h.signo = std::exchange(diverted_signal_, 0);
     return h;
   }
-  return {};
+  return {.why = Arrival::None};
 }
 
 bool Replayer::look_up() {
@@ -417,16 +417,16 @@ bool Replayer::look_up() {
   return interrupted && ++rounds_ % kRounds == 0 && interrupted();
 }
 
-Halt Replayer::run_until(const Until& until) {
-  const Halt halt = run_rounds(until);
+Arrival Replayer::run_until(const Until& until) {
+  const Arrival halt = run_rounds(until);
   set_timer(0, 0);
   return halt;
 }
 
-Halt Replayer::run_rounds(const Until& until) {
+Arrival Replayer::run_rounds(const Until& until) {
   for (bool first = !until.fresh;; first = false) {
     const Position now = position();
-    if (outcome_) return halt(Halt::Ended);
+    if (outcome_) return halt(Arrival::End);
     // In front of the point: what a debugger stops for there (a fork, a call, the end) is the instruction's
     // doing, which has not been executed. (A point without an event is not to be compared: a run goes no
     // further than there, or to the next tick.)
@@ -435,17 +435,17 @@ Halt Replayer::run_rounds(const Until& until) {
     bool stop = (!over || !after_.empty()) && meet_moments(now);
     if (!first && !over) stop |= meet_period();
     if (!first && !over) stop |= meet_taps();
-    if (!first && stop) return halt(Halt::Break);
+    if (!first && stop) return halt(Arrival::Break);
     if (until.point) {
       const Position& p = *until.point;
-      if (is_at(now, p)) return halt(Halt::AtPoint);
-      if (now.tick > p.tick) return halt(Halt::Passed);
+      if (is_at(now, p)) return halt(Arrival::There);
+      if (now.tick > p.tick) return halt(Arrival::Missing);
     }
-    if (now.tick >= until.tick) return halt(Halt::AtTick);
-    if (look_up()) return halt(Halt::Interrupted);
+    if (now.tick >= until.tick) return halt(Arrival::AtTick);
+    if (look_up()) return halt(Arrival::Interrupted);
     advance(until, !after_.empty());
-    Halt h = outcome_of_round();
-    if (h.why != Halt::None) return h;
+    Arrival h = outcome_of_round();
+    if (h.why != Arrival::None) return h;
   }
 }
 
@@ -475,26 +475,26 @@ bool Replayer::has_thread(int tid) const {
                      [&](const auto& entry) { return id_of(*entry.second) == tid; });
 }
 
-Halt Replayer::step(int tid, const Until& until) {
+Arrival Replayer::step(int tid, const Until& until) {
   for (bool first = true;; first = false) {
-    if (outcome_) return halt(Halt::Ended);
+    if (outcome_) return halt(Arrival::End);
     const Position now = position();
     if (until.point && now.tick == until.point->tick && now.pc == until.point->pc &&
         now.event >= until.point->event && !first)
-      return halt(Halt::AtPoint);
+      return halt(Arrival::There);
     const bool mine = id_of(process_.current()) == tid;
     if (!mine) {
-      if (!first && meet_taps()) return halt(Halt::Break);
-      if (now.tick >= until.tick) return halt(Halt::AtTick);
+      if (!first && meet_taps()) return halt(Arrival::Break);
+      if (now.tick >= until.tick) return halt(Arrival::AtTick);
     }
-    if (look_up()) return halt(Halt::Interrupted);
-    if (!has_thread(tid)) return halt(Halt::Stepped);  // it has ended: that was its step
+    if (look_up()) return halt(Arrival::Interrupted);
+    if (!has_thread(tid)) return halt(Arrival::Stepped);  // it has ended: that was its step
     const bool turn = turn_is_due();
     advance(until, mine);
-    Halt h = outcome_of_round();
-    if (h.why != Halt::None) return h;
+    Arrival h = outcome_of_round();
+    if (h.why != Arrival::None) return h;
     if (mine && !turn && position() != now && id_of(process_.current()) == tid && !resume_call_)
-      return halt(Halt::Stepped);
+      return halt(Arrival::Stepped);
   }
 }
 

@@ -57,10 +57,10 @@ class Replayer {
   uint64_t flush_log() { return taps_.flush_log(); }
   void log_cover();  // the end of a window: which code was executed in it
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
-  Halt run_until(const Until& until);
+  Arrival run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
   // may meet an event.
-  Halt step(int tid, const Until& until);
+  Arrival step(int tid, const Until& until);
   // The last position before `end` (and from the present on) from which that thread takes a step.
   std::optional<Position> last_step_before(int tid, const Position& end);
   // In a fork of this process: memory that is shared with it becomes our own.
@@ -172,14 +172,14 @@ class Replayer {
   std::optional<ControlPoint> goal_;  // where the next event happens, in the middle of a computation
   bool shared_fault_ = false;         // the next event is a shared page, which an instruction is to fault on
   void advance(const Until& until, bool stepping);
-  Halt run_rounds(const Until& until);
+  Arrival run_rounds(const Until& until);
   // --- long ways (replay_quick.cc) ---
   double quick_leg(const Until& until, Tick goal) const;
   engine::Stop run_quick(double leg, Tick goal);
   void set_timer(double seconds, Tick goal);
   void look_at_ticks(bool look);
-  Halt outcome_of_round();
-  Halt halt(Halt::Why why);
+  Arrival outcome_of_round();
+  Arrival halt(Arrival::Why why);
   bool at_goal() const;
   bool turn_is_due();
   bool can_meet() const;

@@ -5,6 +5,8 @@
 // code where it can, and what was counted and logged is collected in bulk.
 #pragma once
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/context.h"
@@ -23,6 +25,11 @@ struct Tap {
     Period,  // a multiple of `length` ticks
     Moment,  // `moments`
     Cover,   // which code is executed; logged once, at the end of the window
+    // What the log knows, so that whoever has it turns these into moments (timeline/marks.cc); a replaying
+    // process does not meet them by itself.
+    Signal,  // in front of the delivery of one of `numbers`
+    Call,    // a system call of these numbers: in front of it, or `after` it
+    Fork,    // a call that makes a process; 0: of fork, 1: of vfork
   };
   enum Action : uint8_t { Stop, Count, Log };
 
@@ -44,17 +51,29 @@ struct Tap {
     uint64_t event = 0;  // `after`: the match is behind this event, which happens there
   };
   std::vector<MomentAt> moments = {};
+  std::set<uint64_t> numbers = {};  // of signals and calls; empty: any
+  uint64_t since = 0;               // … of the log's events, those before this one do not count
   bool after = false;
   Tick from = 0, to = ~0ull;  // ticks in which it counts
   bool off = false;           // it is not installed, only keeps its place in the list
 
   bool is_data() const { return kind >= Write && kind <= Store; }
+  bool is_of_log() const { return kind >= Signal; }
+  bool asks_for(uint64_t number) const { return numbers.empty() || numbers.count(number); }
 };
 
 struct Taps {
   std::vector<Tap> list;
   int thread = 0;  // only what this one does counts; 0: any
 
+  // Stops where something of the log happens.
+  void stop_at(Tap::Kind kind, bool after, std::set<uint64_t> numbers = {}) {
+    Tap tap;
+    tap.kind = kind;
+    tap.after = after;
+    tap.numbers = std::move(numbers);
+    list.push_back(std::move(tap));
+  }
   void stop_at(Address pc, std::vector<std::vector<uint8_t>> conditions = {}) {
     Tap tap;
     tap.start = pc;

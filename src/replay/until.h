@@ -30,27 +30,40 @@ struct Until {
   double rate = 0;
 };
 
-struct Halt {
+// Where a movement ended and why: of one run of a replaying process as of a way through the whole recording.
+struct Arrival {
   enum Why : uint8_t {
-    AtTick,
-    AtPoint,
-    Passed,  // the point is over: there is no such moment
-    Break,   // a tap in code, in front of the instruction
-    Watch,   // behind the instruction or event that touched `address`; it began at `before`
+    // What a tap looked out for, up to Fork.
+    Break,       // in front of the instruction, or at the moment
+    Watch,       // behind the instruction or event that touched `address`; it began at `before`
+    Signal,      // `signo`, in front of its delivery
+    CallEntry,   // in front of the system call `nr`
+    CallReturn,  // behind it
+    Fork,        // the call that made the process `pid`, which has left its parent's memory if it is of vfork
+    // What was asked for.
     Stepped,
-    Interrupted,
-    Overshot,  // too far: nothing but to start again from before
-    Ended,     // the log has no more; or, in a diversion, the guest's end
-    Fault,     // diversion only: `signo`
+    There,    // the point
+    Missing,  // there is no such moment; as near behind it as there is one
+    AtTick,   // a run that is to be looked at now and then
+    // What nobody asked for.
+    Begin,        // of history
+    End,          // of the log; or, in a diversion, the guest's end
+    Interrupted,  // somebody wanted a stop
+    Overshot,     // too far: nothing but to start again from before
+    Fault,        // diversion only: `signo`
     None,
   };
-  Why why = None;
-  Position at;
-  Position before;
-  Address address = 0;
-  uint8_t watch_kind = 0;
+  Why why = There;
+  Position at = {};  // of runs
+  Position before = {};
+  Address address = 0;     // Watch
+  uint8_t watch_kind = 0;  // … Tap::Kind
   int signo = 0;
   int tid = 0;  // of the thread that has the turn
+  uint64_t nr = 0;
+  int pid = 0;
+  bool vfork = false;
+  uint64_t child = 0;  // the log of that process, as in ForkMoment
 };
 
 }  // namespace backstep::replayer

@@ -216,14 +216,14 @@ std::string GdbServer::fork_head(const Arrival& arrival) {
   child.log = arrival.child;
   child.points = parent.points;
   child.at_birth = child.pending = true;
-  parent.vfork_done = arrival.why == Arrival::Vfork;
+  const bool vfork = arrival.vfork && caught_.vforks;
+  parent.vfork_done = vfork;
   if (parent.vfork_done || !child.log) {
     child.borrowed = true;
     child.view = parent.view;
   }
   attached_[arrival.pid] = std::move(child);
-  return fmt::format("{}:{};", arrival.why == Arrival::Vfork ? "vfork" : "fork",
-                     thread_id(arrival.pid, arrival.pid));
+  return fmt::format("{}:{};", vfork ? "vfork" : "fork", thread_id(arrival.pid, arrival.pid));
 }
 
 // What gdb is to hear before anything moves.

@@ -154,6 +154,15 @@ def backstep_changed(event):
     """The user has changed memory or registers: that is in a copy, and the server says so."""
     gdb.execute("monitor changed")
 
+def backstep_stopped(event):
+    """The user sees a stop: a Ctrl-C from before it is not meant for what comes next. (gdb goes on by itself from many
+    stops that the user never sees; there it is.)"""
+    try:
+        gdb.execute("monitor stopped", False, True)
+    except gdb.error:
+        pass
+
+gdb.events.stop.connect(backstep_stopped)
 gdb.events.memory_changed.connect(backstep_changed)
 gdb.events.register_changed.connect(backstep_changed)
 

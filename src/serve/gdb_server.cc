@@ -23,7 +23,7 @@
 
 namespace backstep::serve {
 
-using timeline::Halt;
+using timeline::Arrival;
 using timeline::Registers;
 
 namespace {
@@ -83,7 +83,7 @@ GdbServer::Left GdbServer::serve(Fd socket) {
   ear_.fd = stream.fd();
   ear_.stop_wanted = [&] { return stream.interrupted(); };
   ear_.output = [&](const std::string& text) { tell(text); };
-  wanted_ = {};
+  caught_ = {};
   general_ = continue_pid_ = continue_tid_ = steps_back_ = 0;
   multiprocess_ = swbreak_ = hwbreak_ = exec_events_ = extended_ = false;
   told_diverted_ = false;
@@ -208,7 +208,6 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
       head += fmt::format("syscall_return:{:x};", arrival.nr);
       break;
     case Arrival::Fork:
-    case Arrival::Vfork:
       head += fork_head(arrival);
       break;
     case Arrival::Begin:
@@ -222,8 +221,7 @@ std::string GdbServer::stop_reply(const Arrival& arrival) {
     case Arrival::Interrupted:
       head = "T02";
       break;
-    case Arrival::Sought:
-    case Arrival::Missing:
+    default:
       head = "T00";
       break;
   }
@@ -237,16 +235,26 @@ timeline::Taps GdbServer::stops(int thread) {
   taps.thread = thread;
   for (auto& [key, conditions] : points.breaks) taps.stop_at(key.second, conditions);
   for (auto& [key, watch] : points.watches) taps.list.push_back(watch);
+  using timeline::Tap;
+  std::set<uint64_t> signals;
+  for (uint64_t signo = 1; signo < NSIG; signo++)
+    if (!caught_.passed_signals.count(static_cast<int>(signo))) signals.insert(signo);
+  if (!signals.empty()) taps.stop_at(Tap::Signal, false, std::move(signals));
+  for (bool after : {false, true})
+    if (caught_.calls) taps.stop_at(Tap::Call, after, caught_.call_numbers);
+  // To a debugger that does not tell them apart all are forks.
+  if (caught_.forks) taps.stop_at(Tap::Fork, true);
+  if (caught_.vforks) taps.stop_at(Tap::Fork, true, {1});
   return taps;
 }
 
 // Ctrl-C may come while gdb deals with a stop that the user never sees (a library was loaded): it is meant
-// for the movement that follows at once. (At once is when gdb has read the library's symbols, on a busy
-// machine.)
+// for the movement that follows. Our script in gdb says when the user has seen a stop; without it only the
+// time can tell, and gdb may have to read a library's symbols, on a busy machine.
 bool GdbServer::was_interrupted() {
   constexpr std::chrono::seconds kAtOnce(10);
   auto when = std::exchange(interrupted_, std::nullopt);
-  return when && std::chrono::steady_clock::now() - *when < kAtOnce;
+  return when && (scripted_ || std::chrono::steady_clock::now() - *when < kAtOnce);
 }
 
 // gdb steps over a breakpoint without it, and with nothing but that thread (so does any step with
@@ -269,8 +277,7 @@ std::optional<std::string> GdbServer::step_over(const timeline::Position& from,
       at().forget();
       return last_stop_ = stop_of(thread, "T00");
     }
-    if (arrival.why != Arrival::CallReturn && arrival.why != Arrival::Fork && arrival.why != Arrival::Vfork)
-      return std::nullopt;
+    if (arrival.why != Arrival::CallReturn && arrival.why != Arrival::Fork) return std::nullopt;
     selected().deferred.push_back({arrival, {}});
     if (timeline().now() != from) break;
     arrival = movement();
@@ -305,7 +312,7 @@ std::string GdbServer::move(const std::function<Arrival()>& movement, const Resu
   for (;;) {
     arrival = with_old_value(movement(), backward);
     at().forget();
-    const bool forks = arrival.why == Arrival::Fork || arrival.why == Arrival::Vfork;
+    const bool forks = arrival.why == Arrival::Fork;
     // A child that gdb has as an inferior of its own already cannot be born again.
     if (forks && attached_.count(arrival.pid)) continue;
     alive = false;
@@ -350,8 +357,7 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
   at().forget();
   const timeline::Position place = timeline().now();
   const int tid = at().state().tid;
-  const Arrival other =
-      backward ? timeline().step(tid, 0, 0, {}, timeline::Wanted::nothing()) : timeline().step_back(tid);
+  const Arrival other = backward ? timeline().step(tid, 0, 0, {}) : timeline().step_back(tid);
   auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* server) {
     auto bytes = static_cast<timeline::Timeline*>(const_cast<void*>(server))->present().read(address, size);
     if (bytes.size() != size) return false;
@@ -375,14 +381,14 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
 }
 
 std::string GdbServer::run_diverted(std::optional<int> step_tid) {
-  Halt halt = timeline().run_diverted(stops(), step_tid);
+  Arrival halt = timeline().run_diverted(stops(), step_tid);
   at().forget();
   std::string head = "T05";
-  if (halt.why == Halt::Break && swbreak_) head += "swbreak:;";
-  if (halt.why == Halt::Fault) head = fmt::format("T{:02x}", to_gdb_signal(halt.signo));
-  if (halt.why == Halt::Interrupted) head = "T02";
-  if (halt.why == Halt::Watch) head += fmt::format("watch:{:x};", halt.address);
-  if (halt.why == Halt::Ended) {
+  if (halt.why == Arrival::Break && swbreak_) head += "swbreak:;";
+  if (halt.why == Arrival::Fault) head = fmt::format("T{:02x}", to_gdb_signal(halt.signo));
+  if (halt.why == Arrival::Interrupted) head = "T02";
+  if (halt.why == Arrival::Watch) head += fmt::format("watch:{:x};", halt.address);
+  if (halt.why == Arrival::End) {
     tell("backstep: the changed copy of the program has ended; back in the recorded run.\n");
     timeline().end_diversion();
     at().forget();
@@ -453,9 +459,9 @@ std::string GdbServer::resume(std::string_view actions) {
   if (auto reply = tell_deferred(resumed)) return *reply;
   if (step) {
     if (!alive) step = at().state().tid;
-    return move([&] { return timeline().step(*step, range_start, range_end, stops(), wanted_); }, resumed);
+    return move([&] { return timeline().step(*step, range_start, range_end, stops()); }, resumed);
   }
-  return move([&] { return timeline().forward(stops(resumed.thread), wanted_); }, resumed);
+  return move([&] { return timeline().forward(stops(resumed.thread)); }, resumed);
 }
 
 std::string GdbServer::resume_back(bool step) {
@@ -471,7 +477,7 @@ std::string GdbServer::resume_back(bool step) {
     if (t.tid == continue_tid_) resumed.thread = t.tid;
     if (t.tid == chosen) tid = chosen;
   }
-  if (!step) return move([&] { return timeline().backward(stops(resumed.thread), wanted_); }, resumed);
+  if (!step) return move([&] { return timeline().backward(stops(resumed.thread)); }, resumed);
   if (resumed.thread) tid = resumed.thread;
   return move([&] { return timeline().step_back(tid); }, resumed);
 }
@@ -633,6 +639,10 @@ std::string GdbServer::rcmd(std::string_view hex) {
   if (next) line.erase(0, kNext.size());
   try {
     if (line.starts_with("watch-condition ")) return watch_condition(line);
+    if (line == "stopped") {  // … when the user sees a stop
+      interrupted_.reset();
+      return "OK";
+    }
     if (line == "settled") {  // from the script, when gdb has shown where it is
       selected().gone_to.reset();
       return "OK";
@@ -680,8 +690,8 @@ std::string GdbServer::query(std::string_view packet) {
     multiprocess_ = packet.find("multiprocess+") != std::string_view::npos;
     swbreak_ = packet.find("swbreak+") != std::string_view::npos;
     hwbreak_ = packet.find("hwbreak+") != std::string_view::npos;
-    wanted_.forks = multiprocess_ && packet.find(";fork-events+") != std::string_view::npos;
-    wanted_.vforks = multiprocess_ && packet.find("vfork-events+") != std::string_view::npos;
+    caught_.forks = multiprocess_ && packet.find(";fork-events+") != std::string_view::npos;
+    caught_.vforks = multiprocess_ && packet.find("vfork-events+") != std::string_view::npos;
     exec_events_ = packet.find("exec-events+") != std::string_view::npos;
     return "PacketSize=1f000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;multiprocess+;"
            "swbreak+;hwbreak+;ConditionalBreakpoints+;QPassSignals+;QCatchSyscalls+;qXfer:features:read+;"
@@ -708,21 +718,21 @@ std::string GdbServer::query(std::string_view packet) {
   }
   if (packet.starts_with("qSymbol")) return "OK";
   if (takes("QPassSignals:")) {
-    wanted_.passed_signals.clear();
+    caught_.passed_signals.clear();
     while (auto n = take_hex(packet)) {
-      if (int signo = from_gdb_signal(static_cast<int>(*n))) wanted_.passed_signals.insert(signo);
+      if (int signo = from_gdb_signal(static_cast<int>(*n))) caught_.passed_signals.insert(signo);
       if (!packet.starts_with(';')) break;
       packet.remove_prefix(1);
     }
     return "OK";
   }
   if (takes("QCatchSyscalls:")) {
-    wanted_.calls = packet.starts_with('1');
-    wanted_.call_numbers.clear();
+    caught_.calls = packet.starts_with('1');
+    caught_.call_numbers.clear();
     packet.remove_prefix(1);
     while (packet.starts_with(';')) {
       packet.remove_prefix(1);
-      if (auto n = take_hex(packet)) wanted_.call_numbers.insert(*n);
+      if (auto n = take_hex(packet)) caught_.call_numbers.insert(*n);
     }
     return "OK";
   }

@@ -149,7 +149,13 @@ class GdbServer {
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false, exec_events_ = false, extended_ = false;
   int general_ = 0, continue_pid_ = 0, continue_tid_ = 0;  // 0: any
   int steps_back_ = 0;  // the thread that the user has selected for that; 0: that with the turn
-  timeline::Wanted wanted_;
+  // What gdb wants to hear of, besides its breakpoints and watchpoints.
+  struct {
+    std::set<int> passed_signals;  // those do not stop
+    bool forks = false, vforks = false;
+    bool calls = false;               // system calls, before and behind
+    std::set<uint64_t> call_numbers;  // empty: all
+  } caught_;
   std::string last_stop_ = "T05";
   bool told_diverted_ = false;
   unsigned steps_at_end_ = 0;                                         // that were not told that they are

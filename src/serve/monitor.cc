@@ -159,7 +159,7 @@ Monitor::Answer Monitor::arrived(const Arrival& arrival) {
 // A crash is told as one.
 Arrival Monitor::at_end() {
   Arrival arrival = timeline_.go_to_end();
-  if (arrival.why != Arrival::Sought || !timeline_.log().end_signal()) return arrival;
+  if (arrival.why != Arrival::There || !timeline_.log().end_signal()) return arrival;
   arrival.why = Arrival::Signal;
   arrival.signo = timeline_.log().end_signal();
   return arrival;
@@ -314,9 +314,9 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
   timeline::Taps taps;
   taps.list.push_back(
       {write ? timeline::Tap::Store : timeline::Tap::Write, timeline::Tap::Stop, *address, *length});
-  Arrival arrival = timeline_.backward(taps, timeline::Wanted::nothing());
+  Arrival arrival = timeline_.backward(taps);
   const Arrival::Why why = arrival.why;
-  if (why == Arrival::Watch) arrival.why = Arrival::Sought;  // the user's watchpoints are others
+  if (why == Arrival::Watch) arrival.why = Arrival::There;  // the user's watchpoints are others
   Answer a = arrived(arrival);
   if (why == Arrival::Begin) {
     a.text = fmt::format("these bytes have not {} since the start of the recording; now there\n",

@@ -269,7 +269,7 @@ class Rpc {
         {Arrival::Stepped, "step"},          {Arrival::Break, "event"},
         {Arrival::Watch, "event"},           {Arrival::Signal, "signal"},
         {Arrival::Begin, "start"},           {Arrival::End, "end"},
-        {Arrival::Sought, "there"},          {Arrival::Missing, "no such moment"},
+        {Arrival::There, "there"},           {Arrival::Missing, "no such moment"},
         {Arrival::Interrupted, "cancelled"},
     };
     Json json = where();
@@ -332,7 +332,7 @@ class Rpc {
     Arrival arrival;
     for (uint64_t i = 0; i < count; i++) {
       const int tid = p.has("tid") ? p.get<int>("tid") : t.present().state().tid;
-      arrival = back ? t.step_back(tid) : t.step(tid, 0, 0, {}, timeline::Wanted::nothing());
+      arrival = back ? t.step_back(tid) : t.step(tid, 0, 0, {});
       if (arrival.why != Arrival::Stepped || cancelled_) break;
     }
     return arrived(arrival);

@@ -66,7 +66,7 @@ class Resolver {
         from_log(session_.timeline().log().thread_starts());
         break;
       case Kind::Fork:
-        forks();
+        of_log(Tap::Fork);
         break;
       case Kind::Exec:
         if (log().ends_with_exec()) from_log({log().last()});
@@ -172,7 +172,7 @@ class Resolver {
 
   void moment(const Spec& spec) {
     if (spec.kind == Kind::Point) {
-      // No address comes twice in a tick.
+      // An address comes twice in a tick only where a signal handler begins inside of another: both count.
       ResolvedTap& r = code(spec.pc);
       r.tap.from = spec.tick, r.tap.to = spec.tick + 1;
       return;
@@ -280,6 +280,13 @@ class Resolver {
     return r;
   }
 
+  ResolvedTap& of_log(Tap::Kind kind) {
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = kind;
+    r.tap.since = log().own();
+    return r;
+  }
+
   void syscalls(const Spec& spec) {
     constexpr unsigned kNumbers = 512;
     std::set<uint64_t> wanted;
@@ -289,17 +296,8 @@ class Resolver {
     }
     if (!spec.name.empty() && wanted.empty())
       throw Error(fmt::format("there is no system call '{}'", spec.name), kExitUsage);
-    constexpr int64_t kNotMade = -513;
-    std::vector<Moment> moments;
-    log().each(log().own(), [&](const Moment& m, std::span<const uint8_t> bytes) {
-      if (m.event < log().own() || m.kind != recording::EventKind::Syscall) return true;
-      if (!wanted.empty() && !wanted.count(m.nr)) return true;
-      recording::Event e;
-      Tick tick = 0;
-      if (recording::decode_event(bytes, tick, e) && e.result != kNotMade) moments.push_back(m);
-      return true;
-    });
-    ResolvedTap& r = from_log(moments);
+    ResolvedTap& r = of_log(Tap::Call);
+    r.tap.numbers = std::move(wanted);
     r.tap.after = spec.after;
     r.offers.retval = spec.after;
   }
@@ -313,16 +311,8 @@ class Resolver {
           wanted = signo;
       if (!wanted) throw Error(fmt::format("there is no signal '{}'", spec.name), kExitUsage);
     }
-    std::vector<Moment> moments;
-    for (const auto& s : log().signals())
-      if (!wanted || s.signo == wanted) moments.push_back(s.moment);
-    from_log(moments);
-  }
-
-  void forks() {
-    std::vector<Moment> moments;
-    for (const auto& f : log().forks()) moments.push_back(f.moment);
-    from_log(moments);
+    ResolvedTap& r = of_log(Tap::Signal);
+    if (wanted) r.tap.numbers = {static_cast<uint64_t>(wanted)};
   }
 
   void output(const Spec& spec) {

@@ -61,8 +61,14 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
     simple = simple && resolved.event.op == events::Event::Op::One;
     for (const ResolvedTap& r : resolved.taps) taps.list.push_back(r.tap);
   }
-  const auto nothing = timeline::Wanted::nothing();
-  if (simple) return forward ? timeline_.forward(taps, nothing) : timeline_.backward(taps, nothing);
+  using timeline::Arrival;
+  if (simple) {
+    timeline_.leave_here(forward);
+    Arrival arrival = forward ? timeline_.forward(taps) : timeline_.backward(taps);
+    const bool died = arrival.why == Arrival::Signal && timeline_.at_end();
+    if (arrival.why <= Arrival::Fork && !died) arrival.why = Arrival::Break;
+    return arrival;
+  }
   const Position now = timeline_.now();
   std::optional<Position> nearest;
   for (const std::string& spec : specs) {
@@ -97,7 +103,7 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
     return arrival;
   }
   arrival = timeline_.go_to(*nearest);
-  if (arrival.why == timeline::Arrival::Sought) arrival.why = timeline::Arrival::Break;
+  if (arrival.why == timeline::Arrival::There) arrival.why = timeline::Arrival::Break;
   return arrival;
 }
 

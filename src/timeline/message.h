@@ -22,8 +22,8 @@ enum class Command : uint8_t {
   LogTo,         // with a file: what taps log goes to its end
   Collect,       // end of the window -> bytes logged so far
   Counts,        // first tap -> TapCount of it and those behind it, as many as fit
-  Run,           // Until, output -> Halt, seconds of CPU
-  Step,          // tid, count, range, Until, output -> Halt
+  Run,           // Until, output -> Arrival, seconds of CPU
+  Step,          // tid, count, range, Until, output -> Arrival
   Search,        // Until -> Found, seconds of CPU
   LastStep,      // tid, Position -> optional Position
   Fork,          // with the new worker's socket

@@ -104,8 +104,8 @@ std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t fr
 
   Position at;
   Worker worker = worker_at(writes[next].moment.position(), at);
-  Halt halt = run_to(worker, at, writes[next].moment.position());
-  if (halt.why != Halt::AtPoint) return std::nullopt;
+  Arrival halt = run_to(worker, at, writes[next].moment.position());
+  if (halt.why != Arrival::There) return std::nullopt;
   std::string written;
   Attention ear = attention;
   ear.output = [&](const std::string& bytes) { written += bytes; };
@@ -116,7 +116,7 @@ std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t fr
     const Tick begin = halt.at.tick;
     halt = worker.run(until, true, &ear);
     learn(worker.took(), begin, halt.at.tick);
-    more = halt.why == Halt::AtTick && !ear.stop_asked;
+    more = halt.why == Arrival::AtTick && !ear.stop_asked;
     size_t taken = 0;
     for (; next < writes.size() && written.size() - taken >= writes[next].length; next++) {
       const std::string_view bytes = std::string_view(written).substr(taken, writes[next].length);

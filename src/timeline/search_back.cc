@@ -22,7 +22,7 @@ Worker Timeline::worker_from(std::list<Checkpoint>::iterator checkpoint) {
   return {};
 }
 
-Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
+Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
   searched_ = {};
   WindowPool pool;
   auto& windows = pool.windows();  // newest first
@@ -56,25 +56,21 @@ Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
       high = low;
     }
     while (!windows.empty() && windows.front().done) {
-      if (windows.front().found.last.why != Halt::None) return windows.front().found.last;
+      if (windows.front().found.last.why != Arrival::None) return windows.front().found.last;
       windows.pop_front();
     }
     if (windows.empty()) {
       if (high > lowest) continue;
-      return {};
+      return {.why = Arrival::None};
     }
 
     Window* window = pool.wait(attention);
     if (!window) {
-      Halt halt;
-      halt.why = Halt::Interrupted;
-      return halt;
+      return {.why = Arrival::Interrupted};
     }
-    if (window->end.why == Halt::Overshot) {
+    if (window->end.why == Arrival::Overshot) {
       if (!start_again(*window)) {
-        Halt halt;
-        halt.why = Halt::Interrupted;
-        return halt;
+        return {.why = Arrival::Interrupted};
       }
       window->worker.install(window->taps);
       window->at = window->low;
@@ -83,14 +79,14 @@ Halt Timeline::search_back(const Taps& taps, const Position& lowest) {
       continue;
     }
     learn(window->worker.took(), window->began, window->at.tick);
-    if (window->end.why == Halt::AtTick) {
+    if (window->end.why == Arrival::AtTick) {
       // Who searches here will do so again: the next time from nearer.
       if (window == &windows.front() && window->at < window->high) keep(window->worker, window->at);
       pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
     pool.finish(*window);
-    if (window->found.last.why == Halt::None) continue;
+    if (window->found.last.why == Arrival::None) continue;
     // Older ones do not matter any more.
     while (&windows.back() != window) windows.pop_back();
     high = lowest;

@@ -107,12 +107,13 @@ bool Timeline::start_again(Window& window) {
   overshot_++;
   Position at;
   window.worker = worker_at(window.low, at);
-  return at == window.low || run_to(window.worker, at, window.low).why != Halt::Interrupted;
+  return at == window.low || run_to(window.worker, at, window.low).why != Arrival::Interrupted;
 }
 
 Swept Timeline::sweep(const Sweep& sweep) {
   Swept result;
-  result.counts.resize(sweep.taps.list.size());
+  const Taps all = with_moments(sweep.taps, true);
+  result.counts.resize(all.list.size());
   const Position first = checkpoints_.front().at;
   Position from = sweep.from.value_or(log_.birth().value_or(first));
   const Position to = sweep.to.value_or(log_.last().position());
@@ -135,16 +136,16 @@ Swept Timeline::sweep(const Sweep& sweep) {
   auto go_to_first = [&] {
     Position at;
     there = worker_at({from.tick, 0, 0}, at);
-    const Halt begin = run_to(there, at, {from.tick, 0, 0});
-    if (begin.why == Halt::Interrupted) return false;
-    const Halt arrived = run_to(there, begin.at, from);
+    const Arrival begin = run_to(there, at, {from.tick, 0, 0});
+    if (begin.why == Arrival::Interrupted) return false;
+    const Arrival arrived = run_to(there, begin.at, from);
     in_the_middle = arrived.at != begin.at;
     from = low = arrived.at;
-    return arrived.why != Halt::Interrupted;
+    return arrived.why != Arrival::Interrupted;
   };
   // Windows begin at checkpoints. Whether those are at the beginning of a tick is not known: where that
   // matters, with the next one.
-  const bool by_tick = std::any_of(sweep.taps.list.begin(), sweep.taps.list.end(), is_by_tick);
+  const bool by_tick = std::any_of(all.list.begin(), all.list.end(), is_by_tick);
   auto cut = [&](const Checkpoint& c) { return by_tick ? Position{c.at.tick + 1, 0, 0} : c.at; };
 
   auto prepare = [&](Window& window) {
@@ -162,7 +163,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     Position high = next == checkpoints_.end() || cut(*next) >= to ? to : cut(*next);
     if (longest && low.tick + longest < high.tick) high = {low.tick + longest, 0, 0};
     more = high < to;
-    Taps taps = within(sweep.taps, low, high, high == to);
+    Taps taps = within(all, low, high, high == to);
     if (std::exchange(in_the_middle, false)) skip_beginning(taps, low.tick);
     const bool none = std::all_of(taps.list.begin(), taps.list.end(), [](const Tap& t) { return t.off; });
     if (none || stored_.quiet(low, high, taps)) {
@@ -177,8 +178,8 @@ Swept Timeline::sweep(const Sweep& sweep) {
     window.worker = there ? std::move(there) : worker_at(low, at);
     there = Worker();
     if (at < low) {
-      const Halt halt = run_to(window.worker, at, low);
-      if (halt.why == Halt::Interrupted) return false;
+      const Arrival halt = run_to(window.worker, at, low);
+      if (halt.why == Arrival::Interrupted) return false;
       at = halt.at;
     }
     window.low = at;
@@ -228,7 +229,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
 
     Window* window = pool.wait(attention);
     if (!window) return give_up();
-    if (window->end.why == Halt::Overshot) {
+    if (window->end.why == Arrival::Overshot) {
       // Once more; what has been handed on will be the same.
       if (!start_again(*window)) return give_up();
       prepare(*window);
@@ -236,18 +237,18 @@ Swept Timeline::sweep(const Sweep& sweep) {
       continue;
     }
     learn(window->worker.took(), window->began, window->at.tick);
-    auto collected = window->worker.collect(sweep.taps.list.size(), window->end.why != Halt::AtTick);
+    auto collected = window->worker.collect(all.list.size(), window->end.why != Arrival::AtTick);
     window->logged = collected.logged;
     done += static_cast<double>(window->at.tick - window->began) / length;
     if (sweep.progress) sweep.progress(std::min(done, 1.0));
-    if (window->end.why == Halt::AtTick) {
+    if (window->end.why == Arrival::AtTick) {
       store(window->worker, window->at, false);
       if (window == &windows.front() || waiting() < kMostWaiting)
         pool.go_on(*window, slice_, ticks_per_second_);
       continue;
     }
-    if (window->end.why == Halt::Interrupted) return give_up();
-    if (window->end.why == Halt::Break || window->end.why == Halt::Watch)
+    if (window->end.why == Arrival::Interrupted) return give_up();
+    if (window->end.why == Arrival::Break || window->end.why == Arrival::Watch)
       throw Error("internal error: a tap has stopped a sweep");
     window->counts = std::move(collected.counts);
     pool.finish(*window);

@@ -29,25 +29,11 @@ constexpr double kSliceSeconds = 0.05;
 constexpr double kNearSeconds = 0.004;  // how far before a place that was gone back to a checkpoint is made
 constexpr Tick kMinSlice = 1 << 12, kMaxSlice = 1ull << 40;
 
-// What stopped the worker on its way.
-Arrival met(const Halt& halt, Arrival arrival) {
-  switch (halt.why) {
-    case Halt::Break:
-      arrival.why = Arrival::Break;
-      break;
-    case Halt::Watch:
-      arrival.why = Arrival::Watch;
-      arrival.address = halt.address;
-      arrival.watch_kind = halt.watch_kind;
-      break;
-    case Halt::Interrupted:
-      arrival.why = Arrival::Interrupted;
-      break;
-    default:
-      arrival.why = Arrival::End;
-      break;
-  }
-  return arrival;
+// What stopped a worker on its way to the end.
+Arrival met(Arrival halt) {
+  if (halt.why != Arrival::Break && halt.why != Arrival::Watch && halt.why != Arrival::Interrupted)
+    halt.why = Arrival::End;
+  return halt;
 }
 
 }  // namespace
@@ -206,15 +192,14 @@ void Timeline::limit_slice() {
     slice_ = std::max(kMinSlice, std::min(slice_, static_cast<Tick>(stored_.seconds() * ticks_per_second_)));
 }
 
-void Timeline::arrive(const Halt& halt) {
+void Timeline::arrive(const Arrival& halt) {
   now_ = halt.at;
-  for (auto* told : {&signal_here_, &call_here_, &fork_here_, &return_here_, &passed_here_}) told->reset();
-  break_here_ = false;
-  owed_forward_.reset(), owed_backward_.reset();
+  phase_ = Phase::Place;
+  behind_.reset();
   end_told_ = false;
 }
 
-Halt Timeline::run_to(Worker& worker, const Position& from, const Position& point) {
+Arrival Timeline::run_to(Worker& worker, const Position& from, const Position& point) {
   Position at = from;
   worker.install({});
   count_written(worker, at, point.tick);
@@ -229,8 +214,8 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
       until.tick = std::min(at.tick + slice_, point.tick - near);
       keep_there = true;
     }
-    Halt halt = worker.run(until, false, &attention);
-    if (halt.why == Halt::Overshot) {
+    Arrival halt = worker.run(until, false, &attention);
+    if (halt.why == Arrival::Overshot) {
       careful = true;
       overshot_++;
       const Position wanted = at;
@@ -239,10 +224,10 @@ Halt Timeline::run_to(Worker& worker, const Position& from, const Position& poin
       continue;
     }
     learn(worker.took(), at.tick, halt.at.tick);
-    if (halt.why != Halt::AtTick) return halt;
+    if (halt.why != Arrival::AtTick) return halt;
     at = halt.at;
     if (attention.stop_asked) {
-      halt.why = Halt::Interrupted;
+      halt.why = Arrival::Interrupted;
       return halt;
     }
     if (keep_there) {
@@ -289,14 +274,10 @@ Worker Timeline::worker_at(const Position& wanted, Position& at) {
   }
 }
 
-bool Timeline::wanted_call(const Moment& m, const Wanted& wanted) const {
-  return wanted.call_numbers.empty() || std::any_of(wanted.call_numbers.begin(), wanted.call_numbers.end(),
-                                                    [&](uint64_t nr) { return log_.may_be_call(m, nr); });
-}
-
 Arrival Timeline::end_arrival() {
   Arrival a;
   a.why = Arrival::End;
+  a.at = now_;
   if (log_.end_signal() && !end_told_) {
     a.why = Arrival::Signal;
     a.signo = log_.end_signal();
@@ -330,67 +311,53 @@ bool Timeline::pass_quiet(const Position& target, const Taps& taps) {
   const Position wanted = at;
   current_ = worker_at(wanted, at);
   if (at < wanted) {
-    const Halt halt = run_to(current_, at, wanted);
-    if (halt.why != Halt::AtPoint) {
+    const Arrival halt = run_to(current_, at, wanted);
+    if (halt.why != Arrival::There) {
       arrive(halt);
       return true;
     }
   }
-  Halt halt;
+  Arrival halt;
   halt.at = wanted;
   arrive(halt);
   if (attention.output && !output.empty()) attention.output(output);
   return true;
 }
 
-Arrival Timeline::forward(const Taps& taps, const Wanted& wanted) {
+Arrival Timeline::forward(const Taps& taps) {
   end_diversion();
   attention.stop_asked = false;
+  const Split parts = split(taps);
   for (;;)
-    if (auto arrival = forward_part(taps, wanted)) return *arrival;
+    if (auto arrival = forward_part(parts)) return *arrival;
 }
 
-// What is still to be told of the call before the present place.
-std::optional<Arrival> Timeline::pay_forward(const Wanted& wanted) {
-  const auto owed = std::exchange(owed_forward_, std::nullopt);
-  if (!owed || !wanted.calls) return std::nullopt;
-  return_here_ = owed->moment.event;
-  return owed->arrival;
-}
-
-// nullopt: up to something that turned out not to be wanted.
-std::optional<Arrival> Timeline::forward_part(const Taps& taps, const Wanted& wanted) {
-  Arrival arrival;
-  if (auto owed = pay_forward(wanted)) return owed;
-  const std::optional<Mark> mark = next_mark(wanted);
-  const bool forks = mark && (mark->arrival.why == Arrival::Fork || mark->arrival.why == Arrival::Vfork);
-  if (mark && !forks && is_here(mark->moment)) return tell(*mark, wanted);
+// nullopt: up to something of the log, or to what turned out not to be wanted.
+std::optional<Arrival> Timeline::forward_part(const Split& taps) {
+  if (auto owed = tell_behind(taps.log)) return owed;
+  const std::optional<Mark> mark = next_mark(taps.log);
+  const bool here = mark && is_here(mark->moment);
+  if (here && mark->front) return tell_front(*mark, taps.log);
   if (at_end()) return end_arrival();
-  if (call_here_ && LogIndex::returns(*log_.at(*call_here_)))
-    return step_call(current_.state().tid, taps, wanted);
-  Moment target = log_.last();
-  arrival.why = Arrival::End;
-  if (mark) {
-    target = mark->moment;
-    arrival = mark->arrival;
+  if (here) {
+    const Arrival arrival = step_call(current_.state().tid, *mark, taps);
+    return arrival.why == Arrival::Stepped ? std::nullopt : std::optional(arrival);
   }
+  const Moment target = mark ? mark->moment : log_.last();
 
-  current_.install(taps);
+  current_.install(taps.worker);
   count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
   // A debugger that wants to pass a breakpoint here steps over it, unless it has been told of something
   // behind the instruction before and goes on at once.
-  until.fresh = (return_here_ || fork_here_) && !break_here_;
+  until.fresh = phase_ < Phase::Place;
   searched_ = {};
   Position next_try;  // what is known of windows is asked once for each
   for (;;) {
-    if (now_ >= next_try && pass_quiet(target.position(), taps)) {
-      if (attention.stop_asked) {
-        arrival.why = Arrival::Interrupted;
-        return arrival;
-      }
-      current_.install(taps);
+    if (now_ >= next_try && pass_quiet(target.position(), taps.worker)) {
+      if (attention.stop_asked) return Arrival{.why = Arrival::Interrupted};
+      current_.install(taps.worker);
       count_written(current_, now_, target.tick);
       until.fresh = true;
     }
@@ -401,174 +368,128 @@ std::optional<Arrival> Timeline::forward_part(const Taps& taps, const Wanted& wa
     }
     until.tick = now_.tick + slice_;
     const Tick from = now_.tick;
-    Halt halt = current_.run(until, true, &attention);
+    const Arrival halt = current_.run(until, true, &attention);
     learn(current_.took(), from, halt.at.tick);
     arrive(halt);
     switch (halt.why) {
-      case Halt::AtTick:
+      case Arrival::AtTick:
         store(current_, now_, false);
         keep(current_, now_);
         until.fresh = true;
-        if (attention.stop_asked) {
-          arrival.why = Arrival::Interrupted;
-          return arrival;
-        }
+        if (attention.stop_asked) return Arrival{.why = Arrival::Interrupted};
         continue;
-      case Halt::AtPoint:
-        if (arrival.why == Arrival::End) {
-          store(current_, now_, true);
-          return end_arrival();
-        }
-        if (forks) {
-          if (auto other = behind_call()) return *other;
-          fork_here_ = target.event;
-        }
-        return tell(*mark, wanted);
+      case Arrival::There:
+        if (mark) return std::nullopt;
+        store(current_, now_, true);
+        return end_arrival();
       default:
-        break_here_ = halt.why == Halt::Break;
-        return met(halt, arrival);
+        return met(halt);
     }
   }
 }
 
-// Over the call that the present stands in front of, and that has been told of or makes a process.
-Arrival Timeline::step_call(int tid, const Taps& taps, const Wanted& wanted) {
-  const std::optional<uint64_t> told = call_here_;
-  std::optional<Mark> back;  // its return
-  if (told) {
-    back = Mark{*log_.at(*told), Arrival{Arrival::CallReturn}};
-    back->arrival.nr = call_number();
-  }
-  Wanted rest = wanted;
-  rest.calls = false;
-  const std::optional<Mark> mark = next_mark(rest);
-  Wanted signals = Wanted::nothing();
-  signals.passed_signals = wanted.passed_signals;
-  signals.signals = wanted.signals;
-  Arrival arrival = step(tid, 0, 0, taps, signals);
+// Over the call that the present stands in front of, and of which something behind it is wanted.
+Arrival Timeline::step_call(int tid, const Mark& mark, const Split& taps) {
+  const uint64_t nr = call_number();
+  Split rest{taps.worker, {}};
+  for (const Tap& t : taps.log.list)
+    if (t.kind == Tap::Signal) rest.log.list.push_back(t);
+  const Arrival arrival = step_in(tid, 0, 0, rest);
   if (arrival.why != Arrival::Stepped && arrival.why != Arrival::Watch) return arrival;
-  if (told && now_.event <= *told) back.reset();
-  const bool forks = mark && mark->arrival.why != Arrival::Signal && now_.event > mark->moment.event &&
-                     (!told || *told == mark->moment.event);
-  if (arrival.why == Arrival::Stepped && forks) {
-    fork_here_ = mark->moment.event;
-    arrival = mark->arrival;
-  } else if (arrival.why == Arrival::Stepped && back) {
-    return_here_ = told;
-    return back->arrival;
-  }
-  owed_forward_ = back;
-  return arrival;
+  if (now_.event <= mark.moment.event) return arrival;  // it has not returned
+  stand_behind(mark.moment.event, nr);
+  if (arrival.why == Arrival::Watch) return arrival;
+  return tell_behind(taps.log).value_or(arrival);
 }
 
-Arrival Timeline::step(int tid, Address range_start, Address range_end, const Taps& taps,
-                       const Wanted& wanted) {
+Arrival Timeline::step(int tid, Address range_start, Address range_end, const Taps& taps) {
   end_diversion();
   attention.stop_asked = false;
-  Arrival arrival;
-  if (auto owed = pay_forward(wanted)) return *owed;
-  std::optional<Mark> mark = next_mark(wanted);
-  // What happens here and has not been told: a signal, or a call in front of which there was a breakpoint.
-  if (mark && mark->arrival.why == Arrival::CallEntry && is_here(mark->moment)) {
-    if (auto told = tell(*mark, wanted)) return *told;
-    mark = next_mark(wanted);
+  return step_in(tid, range_start, range_end, split(taps));
+}
+
+Arrival Timeline::step_in(int tid, Address range_start, Address range_end, const Split& taps) {
+  if (auto owed = tell_behind(taps.log)) return *owed;
+  std::optional<Mark> mark = next_mark(taps.log);
+  // What happens here and has not been told: a call in front of which there was a breakpoint.
+  if (mark && mark->front && !mark->signal && is_here(mark->moment)) {
+    if (auto told = tell_front(*mark, taps.log)) return *told;
+    mark = next_mark(taps.log);
   }
   if (at_end()) return end_arrival();
-  const bool forks_here = mark && is_here(mark->moment) && mark->arrival.why != Arrival::Signal;
-  const bool in_call = call_here_ && LogIndex::returns(*log_.at(*call_here_));
-  if ((forks_here || in_call) && current_.state().tid == tid && (wanted.calls || forks_here))
-    return step_call(tid, taps, wanted);
-  Moment target = log_.last();
-  arrival.why = Arrival::End;
-  if (mark) {
-    target = mark->moment;
-    arrival = mark->arrival;
-  }
-  current_.install(taps);
+  if (mark && mark->behind() && is_here(mark->moment) && current_.state().tid == tid)
+    return step_call(tid, *mark, taps);
+  const Moment target = mark ? mark->moment : log_.last();
+  current_.install(taps.worker);
   Until until;
   until.point = target.position();
-  Halt halt = current_.step(tid, range_start, range_end, until, true, &attention);
+  Arrival halt = current_.step(tid, range_start, range_end, until, true, &attention);
   arrive(halt);
+  if (halt.why != Arrival::Stepped && halt.why != Arrival::There) return met(halt);
+  // A step that ends in front of a signal reports it; one that ends at the end of all, or in front of a call,
+  // is just a step.
   const bool there = is_here(target);
-  switch (halt.why) {
-    case Halt::Stepped:
-    case Halt::AtPoint:
-      // A step that ends in front of a signal reports it; one that ends at the end of all, or in front of a
-      // call, is just a step.
-      if (there && arrival.why == Arrival::Signal) return *tell(*mark, wanted);
-      if (halt.why == Halt::AtPoint && there && arrival.why == Arrival::End) return end_arrival();
-      if (halt.why == Halt::AtPoint && there) {  // on the way of a step: by another thread, or in the range
-        const int caller = current_.state().tid;
-        if (arrival.why == Arrival::CallEntry) {
-          if (auto told = tell(*mark, wanted)) return *told;
-          return step(tid, range_start, range_end, taps, wanted);
-        }
-        return step_call(caller, taps, wanted);
-      }
-      arrival.why = Arrival::Stepped;
-      return arrival;
-    default:
-      break_here_ = halt.why == Halt::Break;
-      return met(halt, arrival);
+  if (there && mark && mark->signal) return *tell_front(*mark, taps.log);
+  if (there && halt.why == Arrival::There) {
+    if (!mark) return end_arrival();
+    // On the way of a step: by another thread, or in the range.
+    if (!mark->front) return step_call(current_.state().tid, *mark, taps);
+    if (auto told = tell_front(*mark, taps.log)) return *told;
+    return step_in(tid, range_start, range_end, taps);
   }
+  halt.why = Arrival::Stepped;
+  return halt;
 }
 
-Arrival Timeline::backward(const Taps& taps, const Wanted& wanted) {
+Arrival Timeline::backward(const Taps& taps) {
   end_diversion();
   attention.stop_asked = false;
+  const Split parts = split(taps);
   for (;;) {
     Arrival arrival;
-    if (const auto owed = std::exchange(owed_backward_, std::nullopt))
-      if (auto told = tell(*owed, wanted)) return *told;
-    // In front of a call that was told of there may be a breakpoint, too: that came before.
-    if ((call_here_ || passed_here_) && !break_here_ && taps.any_pc()) {
-      current_.install(taps);
+    arrival.at = now_;
+    // What a call here has changed was told; the call itself comes before that.
+    if (phase_ == Phase::Done) {
+      phase_ = Phase::Place;
+      const auto mark = next_mark(parts.log);
+      if (mark && mark->front && !mark->signal && is_here(mark->moment))
+        if (auto told = tell_front(*mark, parts.log)) return *told;
+    }
+    // In front of what was told of there may be a breakpoint, too: that came before.
+    if (phase_ == Phase::Next && parts.worker.any_pc()) {
+      current_.install(parts.worker);
       if (current_.break_here()) {
-        break_here_ = true;
+        phase_ = Phase::Place;
         arrival.why = Arrival::Break;
         return arrival;
       }
     }
-    Position goal;
-    const std::optional<Mark> mark = previous_mark(now_, wanted);
+    const std::optional<Mark> mark = previous_mark(parts.log);
     const Position lowest = mark ? mark->moment.position() : checkpoints_.front().at;
-    bool found = false;
-    if (!taps.empty()) {
-      const Halt last = search_back(taps, lowest);
-      if (last.why == Halt::Interrupted) {
-        arrival.why = Arrival::Interrupted;  // the present stays where it is
-        return arrival;
-      }
-      if (last.why != Halt::None) {
-        found = true;
-        arrival.why = last.why == Halt::Break ? Arrival::Break : Arrival::Watch;
-        arrival.address = last.address;
-        arrival.watch_kind = last.watch_kind;
-        goal = last.why == Halt::Break ? last.at : last.before;
-      }
-    }
+    Arrival found{.why = Arrival::None};
+    if (!parts.worker.empty()) found = search_back(parts.worker, lowest);
+    if (found.why == Arrival::Interrupted) return found;  // the present stays where it is
+    const Position goal = found.why == Arrival::Watch ? found.before : found.at;
     // A breakpoint in front of a call comes before that, and what the call changes before its return.
-    bool first = found && mark && goal < mark->moment.position();
-    if (found && mark && goal == mark->moment.position() && mark->arrival.why != Arrival::Signal)
-      first = arrival.why == Arrival::Break || return_here_ != mark->moment.event;
-    if (mark && (!found || first)) {
-      if (auto there = go_back_to(*mark, wanted)) return *there;
-      passed_here_ = mark->moment.event;
+    const bool nothing = found.why == Arrival::None;
+    if (mark && (nothing || goal < lowest ||
+                 (goal == lowest && !mark->signal && (found.why == Arrival::Break || mark->behind())))) {
+      if (auto there = go_back_to(*mark, parts.log)) return *there;
       if (attention.stop_asked) {
         arrival.why = Arrival::Interrupted;
         return arrival;
       }
       continue;
     }
-    if (!found) {
+    if (nothing) {
       Arrival there = go_to_start();
       there.why = Arrival::Begin;
       return there;
     }
-    Arrival there = go_to(goal);
-    break_here_ = arrival.why == Arrival::Break;
-    if (mark && mark->arrival.why == Arrival::CallEntry && is_here(mark->moment)) owed_backward_ = mark;
-    return there.why == Arrival::Sought ? arrival : there;
+    const Arrival there = go_to(goal);
+    if (there.why != Arrival::There) return there;
+    phase_ = found.why == Arrival::Watch ? Phase::Done : Phase::Place;
+    return found;
   }
 }
 
@@ -597,8 +518,8 @@ Arrival Timeline::step_back(int tid) {
       Position at;
       Worker worker = worker_at({start, 0, 0}, at);
       if (at.tick < start) {
-        Halt halt = run_to(worker, at, {start, 0, 0});
-        if (halt.why == Halt::Interrupted) {
+        Arrival halt = run_to(worker, at, {start, 0, 0});
+        if (halt.why == Arrival::Interrupted) {
           arrival.why = Arrival::Interrupted;
           return arrival;
         }
@@ -614,7 +535,7 @@ Arrival Timeline::step_back(int tid) {
       if (!found) continue;
       Until until;
       until.point = *found;
-      Halt halt = worker.run(until, false, &attention);
+      Arrival halt = worker.run(until, false, &attention);
       current_ = std::move(worker);
       arrive(halt);
       return arrival;
@@ -639,17 +560,17 @@ Arrival Timeline::go_to(const Position& target) {
     current_ = worker_at(target, at);
     now_ = at;  // while we go, thinning counts from there
   }
-  Halt halt = run_to(current_, now_, target);
+  Arrival halt = run_to(current_, now_, target);
   arrive(halt);
-  if (halt.why == Halt::AtPoint && at_end()) store(current_, now_, true);
-  if (halt.why == Halt::Interrupted) arrival.why = Arrival::Interrupted;
-  if (halt.why == Halt::Passed || halt.why == Halt::Ended) arrival.why = Arrival::Missing;
+  if (halt.why == Arrival::There && at_end()) store(current_, now_, true);
+  if (halt.why == Arrival::Interrupted) arrival.why = Arrival::Interrupted;
+  if (halt.why == Arrival::Missing || halt.why == Arrival::End) arrival.why = Arrival::Missing;
   return arrival;
 }
 
 Arrival Timeline::go_to_start() {
   end_diversion();
-  Halt halt;
+  Arrival halt;
   halt.at = checkpoints_.front().at;
   current_ = checkpoints_.front().worker.fork();
   arrive(halt);
@@ -664,18 +585,18 @@ Arrival Timeline::go_to_end() {
   return go_to(log_.last().position());
 }
 
-Halt Timeline::run_diverted(const Taps& taps, std::optional<int> step_tid) {
+Arrival Timeline::run_diverted(const Taps& taps, std::optional<int> step_tid) {
   Worker& worker = divert();
   attention.stop_asked = false;
-  worker.install(taps);
+  worker.install(split(taps).worker);
   Until until;
   until.fresh = true;  // a breakpoint on the first instruction of a function that is called
   if (step_tid) return worker.step(*step_tid, 0, 0, until, true, &attention);
   for (;;) {
     until.tick = worker.state().at.tick + slice_;
-    Halt halt = worker.run(until, true, &attention);
-    if (halt.why == Halt::AtTick && attention.stop_asked) halt.why = Halt::Interrupted;
-    if (halt.why != Halt::AtTick) return halt;
+    Arrival halt = worker.run(until, true, &attention);
+    if (halt.why == Arrival::AtTick && attention.stop_asked) halt.why = Arrival::Interrupted;
+    if (halt.why != Arrival::AtTick) return halt;
   }
 }
 
@@ -707,7 +628,7 @@ std::optional<Arrival> Timeline::restart(int id) {
   for (Checkpoint& c : checkpoints_)
     if (c.id && c.id == id) {
       end_diversion();
-      Halt halt;
+      Arrival halt;
       halt.at = c.at;
       current_ = c.worker.fork();
       arrive(halt);

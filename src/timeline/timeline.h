@@ -14,47 +14,6 @@
 
 namespace backstep::timeline {
 
-// What stops a movement besides breakpoints and watchpoints.
-struct Wanted {
-  std::set<int> passed_signals;  // those do not stop
-  bool signals = true;
-  bool forks = false;               // new processes, where the call that made them returns
-  bool vforks = false;              // those of vfork, told apart; else they count as forks
-  bool calls = false;               // system calls, before and behind
-  std::set<uint64_t> call_numbers;  // empty: all
-
-  static Wanted nothing() {
-    Wanted w;
-    w.signals = false;
-    return w;
-  }
-};
-
-// Where a movement ended and why.
-struct Arrival {
-  enum Why {
-    Stepped,
-    Break,
-    Watch,
-    Signal,      // in front of its delivery
-    CallEntry,   // in front of the system call `nr`
-    CallReturn,  // behind it
-    Fork,        // behind the call that made the process `pid`
-    Vfork,       // likewise; the process has left its parent's memory meanwhile
-    Begin,       // of history
-    End,
-    Interrupted,
-    Sought,   // where one wanted to go
-    Missing,  // there is no such moment; as near behind it as there is one
-  } why = Sought;
-  Address address = 0;  // Watch
-  uint8_t watch_kind = 0;
-  int signo = 0;
-  uint64_t nr = 0;
-  int pid = 0;
-  uint64_t child = 0;  // the log of that process, as in ForkMoment
-};
-
 struct CheckpointInfo {
   int id = 0;
   Position at;
@@ -90,10 +49,12 @@ class Timeline {
   // The controller's ear while workers run; set once.
   Attention attention;
 
-  Arrival forward(const Taps& taps, const Wanted& wanted);
+  Arrival forward(const Taps& taps);
   // One instruction of a thread, or until it leaves a range.
-  Arrival step(int tid, Address range_start, Address range_end, const Taps& taps, const Wanted& wanted);
-  Arrival backward(const Taps& taps, const Wanted& wanted);
+  Arrival step(int tid, Address range_start, Address range_end, const Taps& taps);
+  Arrival backward(const Taps& taps);
+  // What happens at the present place is not what the next movement looks for.
+  void leave_here(bool forward) { phase_ = forward ? Phase::Next : Phase::Changed; }
   Arrival step_back(int tid);
   Arrival go_to(const Position& target);
   Arrival go_to_start();
@@ -106,7 +67,7 @@ class Timeline {
   // Where a stretch is quick to begin: at ticks behind checkpoints, in the order of time.
   std::vector<Position> cuts() const;
   // In a diversion: runs on there.
-  Halt run_diverted(const Taps& taps, std::optional<int> step_tid);
+  Arrival run_diverted(const Taps& taps, std::optional<int> step_tid);
 
   int add_checkpoint(const std::string& note);
   std::vector<CheckpointInfo> checkpoints() const;
@@ -141,7 +102,7 @@ class Timeline {
   void keep(Worker& worker, const Position& at);  // an automatic checkpoint
   void thin();
   // Runs `worker` up to `point` without any taps; makes checkpoints on a long way. Where it got to.
-  Halt run_to(Worker& worker, const Position& from, const Position& point);
+  Arrival run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
   Worker worker_at(const Position& wanted, Position& at);
   // Moves the present forward over windows in which nothing can match. False: there are none here.
@@ -157,31 +118,56 @@ class Timeline {
   void tell_notes();
   // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
   // Interrupted.
-  Halt search_back(const Taps& taps, const Position& lowest);
+  Arrival search_back(const Taps& taps, const Position& lowest);
   bool start_again(Window& window);
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
   void learn(double seconds, Tick from, Tick to);
-  void arrive(const Halt& halt);
+  void arrive(const Arrival& halt);
   Arrival end_arrival();
-  bool wanted_call(const Moment& m, const Wanted& wanted) const;
-  // Something of the log that a movement stops for; it happens at its moment, or behind that.
+
+  // What of a tap's matches the log itself knows (marks.cc).
   struct Mark {
     Moment moment;
-    Arrival arrival;
+    // In front of it; behind it, that it made a process, and that it has returned.
+    bool front = false, forked = false, returned = false;
+    const SignalMoment* signal = nullptr;  // it is one
+    const ForkMoment* fork = nullptr;
+    bool behind() const { return forked || returned; }
+    bool any() const { return front || behind(); }
   };
-  std::optional<Mark> next_mark(const Wanted& wanted) const;
-  std::optional<Mark> previous_mark(const Position& before, const Wanted& wanted) const;
-  std::optional<Arrival> go_back_to(Mark mark, const Wanted& wanted);
+  // Several things may happen at one place; this is their order. The present is in front of what comes
+  // next there, and what was told last is known by it.
+  enum class Phase : uint8_t {
+    Changed,   // what the call or instruction before has changed
+    Forked,    // … that it made a process
+    Returned,  // … its return
+    Place,     // breakpoints. Who comes here in any other way stands behind them.
+    Next,      // the signal that is delivered here, the call that is made here
+    Done,      // … what that changed, coming from behind
+  };
+  // Taps by who meets them: replaying processes, and the log.
+  struct Split {
+    Taps worker, log;
+  };
+  Split split(const Taps& taps) const;
+  Taps with_moments(const Taps& taps, bool all) const;
+  Mark mark_of(const Moment& moment, const Taps& taps) const;
+  std::optional<Mark> next_mark(const Taps& taps) const;
+  std::optional<Mark> previous_mark(const Taps& taps) const;
+  // Where a mark is the present is; what is to be told of it. nullopt: nothing.
+  std::optional<Arrival> tell_front(const Mark& mark, const Taps& taps);
+  std::optional<Arrival> tell_behind(const Taps& taps);
+  std::optional<Arrival> go_back_to(const Mark& mark, const Taps& taps);
   std::optional<Arrival> behind_call();
-  // Where `mark` happens the present is; what is to be told of it. nullopt: nothing.
-  std::optional<Arrival> tell(const Mark& mark, const Wanted& wanted);
-  std::optional<Arrival> pay_forward(const Wanted& wanted);
+  void stand_behind(uint64_t call, uint64_t nr);
   bool is_here(const Moment& moment) const;
   uint64_t call_number();  // of the call that the present stands in front of
-  std::optional<Arrival> forward_part(const Taps& taps, const Wanted& wanted);
-  Arrival step_call(int tid, const Taps& taps, const Wanted& wanted);
+  bool asks_for_call(const Taps& taps, bool after, uint64_t nr) const;
+  std::optional<Arrival> forward_part(const Split& taps);
+  Arrival step_call(int tid, const Mark& mark, const Split& taps);
+  Arrival step_in(int tid, Address range_start, Address range_end, const Split& taps);
 
   LogIndex log_;
   StoredCheckpoints stored_;
@@ -189,14 +175,14 @@ class Timeline {
   Worker current_, diversion_;
   uint64_t diversions_ = 0;
   Position now_;
-  // What of the present place has been told, by events. In the order of time: a breakpoint in front of the
-  // call, the call; what it changed, the new process, its return, and a breakpoint behind it.
-  std::optional<uint64_t> signal_here_, call_here_, fork_here_, return_here_;
-  std::optional<uint64_t> passed_here_;  // a call that turned out not to be a wanted one
-  bool break_here_ = false;
-  std::optional<Mark> owed_forward_, owed_backward_;  // to be told next in that direction, here
-  bool end_told_ = false;                             // the signal at the end was reported
-  double ticks_per_second_ = 20e6;                    // measured
+  Phase phase_ = Phase::Place;
+  // Up to Returned: the call that has returned here.
+  struct Behind {
+    uint64_t event = 0, nr = 0;
+  };
+  std::optional<Behind> behind_;
+  bool end_told_ = false;           // the signal at the end was reported
+  double ticks_per_second_ = 20e6;  // measured
   double seen_ticks_ = 0, seen_seconds_ = 0;
   double fork_seconds_ = 0.002;
   double restore_seconds_ = 0.003;

@@ -34,7 +34,7 @@ Window* WindowPool::wait(const Attention& attention) {
     const Found part = ready->end_search();
     window.end = part.end;
     window.found.count += part.count;
-    if (part.last.why != Halt::None) window.found.last = part.last;
+    if (part.last.why != Arrival::None) window.found.last = part.last;
   } else {
     window.end = ready->end_run();
   }

@@ -20,7 +20,7 @@ struct Window {
   Taps taps;
   bool search = false;            // for the last match; else taps count and log
   Found found;                    // of a search: of all slices so far
-  Halt end;                       // of the last slice
+  Arrival end;                    // of the last slice
   Fd log;                         // what taps have logged
   uint64_t logged = 0, told = 0;  // bytes of it: there, and handed on
   std::vector<replayer::TapCount> counts;

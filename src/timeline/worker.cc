@@ -140,7 +140,7 @@ std::optional<recording::Written> unpack_written(Unpacker& u) {
 
 constexpr uint64_t kCountsInMessage = kMaxMessage / 2 / sizeof(replayer::TapCount);
 
-static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Halt>);
+static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Arrival>);
 
 // --- the worker's end ---
 
@@ -251,10 +251,10 @@ class Service {
         auto start = u.get<Address>(), end = u.get<Address>();
         auto until = u.get<Until>();
         replayer::bs_replay.output = u.get<bool>();
-        Halt halt;
+        Arrival halt;
         do {
           halt = replayer_.step(tid, until);
-        } while (halt.why == Halt::Stepped && halt.at.pc >= start && halt.at.pc < end &&
+        } while (halt.why == Arrival::Stepped && halt.at.pc >= start && halt.at.pc < end &&
                  !replayer_.breakpoint_here());
         answer.put(halt);
         break;
@@ -364,15 +364,15 @@ class Service {
     const double start = recording::thread_cpu_seconds();
     const Position end = until.point.value_or(Position{~0ull, ~0ull, ~0ull});
     for (;;) {
-      Halt h = replayer_.run_until(until);
-      const bool match = h.why == Halt::Break || h.why == Halt::Watch;
-      if (!match || (h.why == Halt::Break ? h.at : h.before) >= end) {
+      Arrival h = replayer_.run_until(until);
+      const bool match = h.why == Arrival::Break || h.why == Arrival::Watch;
+      if (!match || (h.why == Arrival::Break ? h.at : h.before) >= end) {
         found.end = h;
         break;
       }
       found.last = h;
       found.count++;
-      until.fresh = h.why == Halt::Watch;
+      until.fresh = h.why == Arrival::Watch;
     }
     answer.put(found.end).put(found.last).put(found.count).put(recording::thread_cpu_seconds() - start);
   }
@@ -672,7 +672,7 @@ void Worker::begin_run(const Until& until) {
   send(Command::Run, Packer().put(until).put(false));
 }
 
-Halt Worker::end_run() {
+Arrival Worker::end_run() {
   return halted(receive(nullptr));
 }
 
@@ -690,21 +690,21 @@ Worker::Collected Worker::collect(size_t taps, bool end) {
   return result;
 }
 
-Halt Worker::run(const Until& until, bool output, const Attention* attention) {
+Arrival Worker::run(const Until& until, bool output, const Attention* attention) {
   return halted(ask(Command::Run, Packer().put(until).put(output), attention));
 }
 
-Halt Worker::halted(Unpacker answer) {
-  const auto halt = answer.get<Halt>();
+Arrival Worker::halted(Unpacker answer) {
+  const auto halt = answer.get<Arrival>();
   took_ = answer.get<double>();
   return halt;
 }
 
-Halt Worker::step(int tid, Address range_start, Address range_end, const Until& until, bool output,
-                  const Attention* attention) {
+Arrival Worker::step(int tid, Address range_start, Address range_end, const Until& until, bool output,
+                     const Attention* attention) {
   return ask(Command::Step, Packer().put(tid).put(range_start).put(range_end).put(until).put(output),
              attention)
-      .get<Halt>();
+      .get<Arrival>();
 }
 
 void Worker::begin_search(const Until& until) {
@@ -730,8 +730,8 @@ Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* a
 Found Worker::end_search() {
   Unpacker u = receive(nullptr);
   Found f;
-  f.end = u.get<Halt>();
-  f.last = u.get<Halt>();
+  f.end = u.get<Arrival>();
+  f.last = u.get<Arrival>();
   f.count = u.get<uint64_t>();
   took_ = u.get<double>();
   return f;

@@ -19,7 +19,7 @@
 
 namespace backstep::timeline {
 
-using replayer::Halt;
+using replayer::Arrival;
 using replayer::Position;
 using replayer::Tap;
 using replayer::Taps;
@@ -41,8 +41,8 @@ struct WorkerState {
 
 // The last match of a search, and how the search ended.
 struct Found {
-  Halt end;
-  Halt last;  // why None: nothing was met
+  Arrival end;
+  Arrival last{.why = Arrival::None};  // why None: nothing was met
   uint64_t count = 0;
 };
 
@@ -85,13 +85,13 @@ class Worker {
   Collected collect(size_t taps, bool end);
   // run() in two steps, so that several can run at the same time; without output.
   void begin_run(const Until& until);
-  Halt end_run();
-  Halt run(const Until& until, bool output, const Attention* attention);
+  Arrival end_run();
+  Arrival run(const Until& until, bool output, const Attention* attention);
   // Seconds of CPU that the last run or search took.
   double took() const { return took_; }
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
-  Halt step(int tid, Address range_start, Address range_end, const Until& until, bool output,
-            const Attention* attention);
+  Arrival step(int tid, Address range_start, Address range_end, const Until& until, bool output,
+               const Attention* attention);
   // Runs to `until`, over all matches on the way. In two steps, so that several can search at the same time.
   void begin_search(const Until& until);
   Found end_search();
@@ -129,7 +129,7 @@ class Worker {
                int send_fd = -1);
   void send(Command command, const Packer& arguments, int send_fd = -1);
   Unpacker receive(const Attention* attention);
-  Halt halted(Unpacker answer);                     // of a run
+  Arrival halted(Unpacker answer);                  // of a run
   bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
   void close();
 

@@ -1,6 +1,6 @@
-// Nothing may be queued (RLIMIT_SIGPENDING is 0, and cannot be raised again): the kernel still delivers plain signals,
-// only without saying from whom. Threads take turns, wait, are interrupted, share memory with a child; timers and
-// real-time signals are refused.
+// Nothing may be queued (RLIMIT_SIGPENDING is 0, and cannot be raised again): the kernel still delivers plain
+// signals, only without saying from whom. Threads take turns, wait, are interrupted, share memory with a
+// child; timers and real-time signals are refused.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/capability.h>
@@ -45,8 +45,10 @@ static void* spin(void* argument) {
 }
 
 static int ends[2];
+static volatile pid_t sleeper;
 static void* read_one(void* result) {
   char c;
+  sleeper = (pid_t)syscall(SYS_gettid);
   const ssize_t n = read(ends[0], &c, 1);
   *(int*)result = n < 0 ? -errno : (int)n;
   return NULL;
@@ -54,6 +56,7 @@ static void* read_one(void* result) {
 
 static void* sleep_long(void* result) {
   struct timespec ts = {100, 0};
+  sleeper = (pid_t)syscall(SYS_gettid);
   *(int*)result = nanosleep(&ts, NULL) != 0 ? -errno : 0;
   return NULL;
 }
@@ -61,7 +64,8 @@ static void* sleep_long(void* result) {
 static int* turn;  // shared with a child
 static void play(int me) {
   for (int i = 0; i < 30; i++) {
-    while (__atomic_load_n(turn, __ATOMIC_SEQ_CST) != me) syscall(SYS_futex, turn, FUTEX_WAIT, !me, NULL, NULL, 0);
+    while (__atomic_load_n(turn, __ATOMIC_SEQ_CST) != me)
+      syscall(SYS_futex, turn, FUTEX_WAIT, !me, NULL, NULL, 0);
     __atomic_store_n(turn, !me, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, turn, FUTEX_WAKE, 1, NULL, NULL, 0);
   }
@@ -72,9 +76,20 @@ static void play(int me) {
   }
 }
 
+// Waits until the other thread sleeps in its call, however long that takes.
 static void interrupt(pthread_t thread, int* result) {
-  struct timespec ts = {0, 50000000};
-  nanosleep(&ts, NULL);
+  char state = 0;
+  while (state != 'S') {
+    struct timespec ts = {0, 1000000};
+    nanosleep(&ts, NULL);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)sleeper);
+    FILE* file = sleeper ? fopen(path, "r") : NULL;
+    if (!file) continue;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+    fclose(file);
+  }
+  sleeper = 0;
   printf("pthread_kill %d\n", pthread_kill(thread, SIGUSR1));
   pthread_join(thread, NULL);
   printf("  ended with %d, %d signals, si_code %d from %d\n", *result, (int)hits, (int)code, (int)sender);

@@ -29,7 +29,7 @@
 #include "timeline/timeline.h"
 
 using namespace backstep;
-using timeline::Halt;
+using timeline::Arrival;
 using timeline::Position;
 using timeline::Worker;
 
@@ -96,8 +96,8 @@ class Tracer {
       line += " " + accesses(code, registers, at.pc);
       timeline::Until until;
       until.tick = 0;  // no instruction of another thread is passed over
-      const Halt halt = worker_.step(tid_, 0, 0, until, false, nullptr);
-      ended = halt.why == Halt::Ended;
+      const Arrival halt = worker_.step(tid_, 0, 0, until, false, nullptr);
+      ended = halt.why == Arrival::End;
       fmt::print("{} {}\n", line, ended ? "-" : compare());
       at = halt.at;
       in_call_ = false;
