@@ -113,9 +113,13 @@ bool Replayer::meet_taps() {
   return taps_.meet(surroundings(), position().event);
 }
 
+Tick Replayer::period_behind(Tick tick) const {
+  return (tick / taps_.period() + 1) * taps_.period();
+}
+
 bool Replayer::meet_period() {
   if (context().tick < next_period_) return false;
-  next_period_ = (context().tick / taps_.period() + 1) * taps_.period();
+  next_period_ = period_behind(context().tick);
   bs_taps.thread = process_.current().name;
   return taps_.meet_period(surroundings(), position().event);
 }
@@ -192,7 +196,8 @@ bool Replayer::meet_moments(const Position& now) {
     return true;
   });
   taps_.take_due(now.tick, [&](const TapSet::Due& due) {
-    if (!is_at(now, due.at)) return now.tick > due.at.tick || (due.at.event && now > due.at);
+    // It is over when its event is. (Its position has the least number that may be next there.)
+    if (!is_at(now, due.at)) return now.tick > due.at.tick || (due.event && now.event > due.event);
     due.after ? after_.push_back(due) : meet(due);
     return true;
   });
@@ -424,6 +429,8 @@ Arrival Replayer::run_until(const Until& until) {
 }
 
 Arrival Replayer::run_rounds(const Until& until) {
+  // What has begun before this run does not begin again.
+  if (!until.fresh && context().tick >= next_period_) next_period_ = period_behind(context().tick);
   for (bool first = !until.fresh;; first = false) {
     const Position now = position();
     if (outcome_) return halt(Arrival::End);

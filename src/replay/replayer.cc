@@ -703,6 +703,13 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
   }
 }
 
+// What comes from outside waits at its control point: one can stop in front of it, and the thread stands
+// behind its call there.
+void Replayer::hold(const Event& e, uint64_t nr, int64_t result) {
+  goal_ = ControlPoint{e.tick, e.pc};
+  held_ = {nr, result};
+}
+
 // Behind a call (or at the start): notes, checksums, signals that were delivered here, the end of the log.
 void Replayer::after_call(uint64_t nr, int64_t result) {
   Context& ctx = context();
@@ -748,11 +755,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       recording::decode_event({bs_replay.p, header.size}, tick, e);
       held_ = {};
       if (!reached(e)) break;
-      if (hold_signals_ && !deliver_) {
-        goal_ = ControlPoint{e.tick, e.pc};
-        if (first) held_ = {nr, result};
-        return;
-      }
+      if (hold_signals_ && !deliver_) return hold(e, first ? nr : 0, first ? result : 0);
       deliver_ = false;
       take(e);
       if (e.tick != ctx.tick || e.pc != ctx.rip || e.digest != register_digest(ctx))
@@ -781,12 +784,16 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
       if (!reached(e)) break;
+      if (hold_signals_ && !deliver_ && first) return hold(e, nr, result);
+      deliver_ = false;
       take(e);
       leap(e);
     } else if (kind == EventKind::Turn && (header.flags & recording::kAsynchronous)) {
       Tick tick = bs_replay.tick;
       recording::decode_event({bs_replay.p, header.size}, tick, e);
       if (!reached(e)) break;
+      if (hold_signals_ && !deliver_ && first) return hold(e, nr, result);
+      deliver_ = false;
       take(e);
       process_.restore_mask();
       return pass_turn(e);

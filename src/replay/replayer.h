@@ -126,6 +126,7 @@ class Replayer {
   void on_syscall();
   void on_host_op(const isa::Insn& insn);
   void on_fault(const engine::FaultInfo& fault);
+  void hold(const recording::Event& e, uint64_t nr, int64_t result);
   void after_call(uint64_t nr, int64_t result);
   // Behind a call whose waiting mask (rt_sigsuspend, ppoll …) counts until a handler or the end of the call.
   void end_of_call(uint64_t nr, const uint64_t args[6], int64_t result);
@@ -185,6 +186,7 @@ class Replayer {
   bool can_meet() const;
   bool meet_taps();
   bool meet_period();
+  Tick period_behind(Tick tick) const;
   bool meet_moments(const Position& now);
   Surroundings surroundings();
   bool counts() const;
@@ -227,7 +229,8 @@ class Replayer {
   std::optional<size_t> watch_hit_;   // in the last round …
   Position before_;                   // … which began here
   int thread_before_ = 0;             // who had the turn there: virtual name
-  bool hold_signals_ = false;  // a signal from outside waits at its control point until deliver_ is set
+  bool hold_signals_ =
+      false;  // a signal, turn or gap from outside waits at its control point until deliver_ is set
   bool deliver_ = false;
   struct {
     uint64_t nr = 0;

@@ -153,8 +153,11 @@ bool TapSet::holds(size_t index, const Surroundings& around) const {
 bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
   HotTap& tap = hot_[index];
   if (tick < tap.from || tick >= tap.to) return false;
+  // In front of a call that does not return: which one it is the log does not say.
+  const Tap& spec = taps_.list[index];
+  if (spec.kind == Tap::Moment && !spec.after && !spec.asks_for(around.ctx.gpr[RAX])) return false;
   bool failed = false;
-  const bool matches = any_holds(taps_.list[index], around, &failed);
+  const bool matches = any_holds(spec, around, &failed);
   if (failed) tap.failures++;
   if (!matches) return false;
   if (tap.action == Tap::Stop) return true;

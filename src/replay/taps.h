@@ -51,13 +51,20 @@ struct Tap {
     uint64_t event = 0;  // `after`: the match is behind this event, which happens there
   };
   std::vector<MomentAt> moments = {};
-  std::set<uint64_t> numbers = {};  // of signals and calls; empty: any
+  std::set<uint64_t> numbers = {};  // of signals and calls; empty: any. Moments: what rax has to be there
   uint64_t since = 0;               // … of the log's events, those before this one do not count
   bool after = false;
   Tick from = 0, to = ~0ull;  // ticks in which it counts
   bool off = false;           // it is not installed, only keeps its place in the list
 
   bool is_data() const { return kind >= Write && kind <= Store; }
+  // Is it met at the first position of a tick, wherever that is?
+  bool is_by_tick() const {
+    if (kind == Period) return true;
+    for (const MomentAt& m : moments)
+      if (m.at.pc == 0) return true;
+    return false;
+  }
   bool is_of_log() const { return kind >= Signal; }
   bool asks_for(uint64_t number) const { return numbers.empty() || numbers.count(number); }
 };
@@ -81,6 +88,11 @@ struct Taps {
     list.push_back(std::move(tap));
   }
   bool empty() const { return list.empty(); }
+  bool any_by_tick() const {
+    for (const Tap& t : list)
+      if (t.is_by_tick()) return true;
+    return false;
+  }
   bool any_pc() const {
     for (const Tap& t : list)
       if (t.kind == Tap::Pc && !t.off) return true;

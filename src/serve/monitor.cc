@@ -292,8 +292,8 @@ Monitor::Answer Monitor::go_to_kind(bool forward, const std::vector<std::string>
   const Position now = timeline_.now();
   auto moment =
       forward
-          ? log.next_moment(now.event, [&](const Moment& m) { return is(m) && m.position() > now; })
-          : log.previous_moment(now.event + 1, [&](const Moment& m) { return is(m) && m.position() < now; });
+          ? log.next_moment(now.event, [&](const Moment& m) { return is(m) && m.is_behind(now); })
+          : log.previous_moment(now.event + 1, [&](const Moment& m) { return is(m) && m.is_before(now); });
   if (!moment) return {fmt::format("there is no {} {} here\n", kind, forward ? "behind" : "before"), {}};
   return arrived(timeline_.go_to(moment->position()));
 }

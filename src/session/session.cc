@@ -51,59 +51,58 @@ symbols::Compiler& Session::compiler() {
   return *compiler_;
 }
 
+// All matches of an event that is made of several. They depend on nothing but the recording, so they are
+// looked for once; null: somebody wanted to stop.
+const std::vector<Position>* Session::matches_of(const std::string& spec) {
+  auto known = composed_.find(spec);
+  if (known != composed_.end()) return &known->second;
+  std::vector<Position> all;
+  log({spec, {}, false, {}},
+      [&](const Hit& h) {
+        all.push_back(position_of(h));
+        return true;
+      },
+      {});
+  if (timeline_.attention.stop_asked) return nullptr;
+  return &composed_.emplace(spec, std::move(all)).first->second;
+}
+
 // A simple event stops the replay by itself. What is made of several may have begun anywhere before the
-// present, so its matches are looked for from the start on.
+// present: the nearest of its matches is a moment that stops.
 timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bool forward) {
-  timeline::Taps taps;
-  bool simple = true;
-  for (const std::string& spec : specs) {
-    const Resolved resolved = resolve(*this, spec, false);
-    simple = simple && resolved.event.op == events::Event::Op::One;
-    for (const ResolvedTap& r : resolved.taps) taps.list.push_back(r.tap);
-  }
   using timeline::Arrival;
-  if (simple) {
-    timeline_.leave_here(forward);
-    Arrival arrival = forward ? timeline_.forward(taps) : timeline_.backward(taps);
-    const bool died = arrival.why == Arrival::Signal && timeline_.at_end();
-    if (arrival.why <= Arrival::Fork && !died) arrival.why = Arrival::Break;
-    return arrival;
-  }
   const Position now = timeline_.now();
+  timeline::Taps taps;
   std::optional<Position> nearest;
   for (const std::string& spec : specs) {
-    LogRequest request{spec, {}, false, {}};
-    auto consider = [&](const Hit& h) {
-      const Position at = position_of(h);
-      if (forward ? at <= now || (nearest && *nearest <= at) : at >= now || (nearest && *nearest >= at))
-        return;
-      nearest = at;
-    };
-    if (forward) {
-      log(request,
-          [&](const Hit& h) {
-            consider(h);
-            return !nearest || position_of(h) < *nearest;
-          },
-          {});
-    } else {
-      request.stretch.to = now;
-      for (const Hit& h : log_last(request, 1, {})) consider(h);
+    const Resolved resolved = resolve(*this, spec, false);
+    if (resolved.event.op == events::Event::Op::One) {
+      for (const ResolvedTap& r : resolved.taps) taps.list.push_back(r.tap);
+      continue;
     }
-    if (timeline_.attention.stop_asked) {
-      timeline::Arrival arrival;
-      arrival.why = timeline::Arrival::Interrupted;
-      return arrival;
-    }
+    const std::vector<Position>* all = matches_of(spec);
+    if (!all) return {.why = Arrival::Interrupted};
+    auto behind = std::upper_bound(all->begin(), all->end(), now);
+    if (forward && behind != all->end()) nearest = std::min(nearest.value_or(*behind), *behind);
+    auto before = std::lower_bound(all->begin(), all->end(), now);
+    if (!forward && before != all->begin())
+      nearest = std::max(nearest.value_or(*std::prev(before)), *std::prev(before));
   }
-  timeline::Arrival arrival;
-  if (!nearest) {
-    arrival = forward ? timeline_.go_to_end() : timeline_.go_to_birth();
-    arrival.why = forward ? timeline::Arrival::End : timeline::Arrival::Begin;
+  Arrival arrival;
+  if (taps.empty() && nearest) {
+    arrival = timeline_.go_to(*nearest);
+    if (arrival.why == Arrival::There) arrival.why = Arrival::Break;
     return arrival;
   }
-  arrival = timeline_.go_to(*nearest);
-  if (arrival.why == timeline::Arrival::There) arrival.why = timeline::Arrival::Break;
+  if (nearest) {
+    timeline::Tap& tap = taps.list.emplace_back();
+    tap.kind = timeline::Tap::Moment;
+    tap.moments = {{*nearest, 0}};
+  }
+  timeline_.leave_here(forward);
+  arrival = forward ? timeline_.forward(taps) : timeline_.backward(taps);
+  const bool died = arrival.why == Arrival::Signal && timeline_.at_end();
+  if (arrival.why <= Arrival::Fork && !died) arrival.why = Arrival::Break;
   return arrival;
 }
 

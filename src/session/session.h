@@ -3,6 +3,7 @@
 // protocols and debuggers only put them into words.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,11 +94,14 @@ class Session {
   std::vector<StackFrame> named(const symbols::Stack& stack) const;
 
  private:
+  const std::vector<Position>* matches_of(const std::string& spec);
+
   recording::Library library_;
   recording::Recording recording_;
   timeline::Timeline timeline_;
   mutable std::optional<symbols::Program> program_;
   std::optional<symbols::Compiler> compiler_;
+  std::map<std::string, std::vector<Position>> composed_;  // matches of events that are made of several
 };
 
 }  // namespace backstep::session

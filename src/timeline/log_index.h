@@ -28,7 +28,17 @@ struct Moment {
   Address pc = 0;
   uint64_t wall_ns = 0;  // of the chunk that it is in
 
+  // The first position that may be this moment: events without a control point that lie between the last one
+  // and this may have been taken by then, or not. So positions are to be compared by these:
   replayer::Position position() const { return {tick, previous, pc}; }
+  bool is_at(const replayer::Position& at) const {
+    return at.tick == tick && at.event >= previous && at.event <= event && (pc == 0 || at.pc == pc);
+  }
+  bool is_before(const replayer::Position& at) const {
+    if (tick != at.tick) return tick < at.tick;
+    return at.event > event || (at.event >= previous && pc < at.pc);
+  }
+  bool is_behind(const replayer::Position& at) const { return !is_at(at) && !is_before(at); }
 };
 
 struct SignalMoment {

@@ -105,7 +105,7 @@ std::optional<Timeline::Mark> Timeline::previous_mark(const Taps& taps) const {
   };
   auto offer_before = [&](const auto& all) {
     for (auto it = from_event(all, now_.event); it != all.begin();)
-      if (const Moment& m = (--it)->moment; m.position() < now_ && left(m).any()) return offer(m);
+      if (const Moment& m = (--it)->moment; left(m).any()) return offer(m);
   };
   if (any_of_kind(taps, Tap::Signal)) offer_before(log_.signals());
   if (any_of_kind(taps, Tap::Fork)) offer_before(log_.forks());
@@ -189,17 +189,20 @@ std::optional<Arrival> Timeline::behind_call() {
 // nullopt: it is not what was wanted; the present is there all the same.
 std::optional<Arrival> Timeline::go_back_to(const Mark& mark, const Taps& taps) {
   const Position from = now_;
+  const Phase told = phase_;
   Arrival there = go_to(mark.moment.position());
   if (there.why != Arrival::There) return there;
   if (mark.signal) return tell_front(mark, taps);
   const Position front = now_;
   const uint64_t nr = call_number();
-  const bool returned = mark.returned && asks_for_call(taps, true, nr);
+  bool returned = mark.returned && asks_for_call(taps, true, nr);
   if ((mark.forked || returned) && !behind_call() && now_ <= from) {
-    stand_behind(mark.moment.event, nr);
     // The last of what happens behind it comes first.
+    returned = returned && (now_ != from || told > Phase::Returned);
+    const bool forked = mark.forked && (now_ != from || told > Phase::Forked);
+    stand_behind(mark.moment.event, nr);
     if (returned) phase_ = Phase::Forked;
-    if (auto told = tell_behind(taps)) return told;
+    if (returned || forked) return tell_behind(taps);
   }
   // All behind it has been told, or the call has not returned by then: in front of it.
   if (now_ != front) there = go_to(front);
@@ -216,6 +219,7 @@ Taps Timeline::with_moments(const Taps& taps, bool all) const {
     Tap& copy = result.list.emplace_back(t);
     if (!t.is_of_log() || (!all && t.conditions.empty())) continue;
     copy.kind = Tap::Moment;
+    if (t.kind != Tap::Call) copy.numbers.clear();
     Taps alone;
     alone.list = {t};
     auto add = [&](const Moment& m) {
@@ -227,7 +231,7 @@ Taps Timeline::with_moments(const Taps& taps, bool all) const {
       for (const ForkMoment& f : log_.forks()) add(f.moment);
     if (t.kind == Tap::Call)
       log_.each(t.since, [&](const Moment& m, std::span<const uint8_t>) {
-        if (LogIndex::returns(m)) add(m);
+        add(m);
         return true;
       });
   }

@@ -27,22 +27,33 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
   WindowPool pool;
   auto& windows = pool.windows();  // newest first
   Position high = now_;            // what is before this has not been begun
+  Position begun = now_;           // … nor from checkpoints before this
+  // Whether a checkpoint is at the beginning of its tick is not known: where that matters, the window begins
+  // with the next one.
+  const bool by_tick = taps.any_by_tick();
   for (;;) {
     while (!pool.full() && high > lowest) {
-      auto checkpoint = nearest_before(high, false);
+      auto checkpoint = nearest_before(begun, false);
       if (checkpoint == checkpoints_.end()) {
         high = lowest;
         break;
       }
-      const Position low = checkpoint->at;
+      Position low = begun = checkpoint->at;
       if (stored_.quiet(low, high, taps)) {
         searched_.quiet++;
         high = low;
         continue;
       }
       Window window;
+      const bool first = checkpoint == checkpoints_.begin();
       window.worker = worker_from(checkpoint);
       if (!window.worker) continue;
+      if (by_tick && !first) {
+        const Arrival halt = run_to(window.worker, low, {low.tick + 1, 0, 0});
+        if (halt.why == Arrival::Interrupted) return halt;
+        low = halt.at;
+        if (low >= high) continue;
+      }
       window.worker.install(taps);
       window.taps = taps;
       window.search = true;
@@ -65,13 +76,9 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
     }
 
     Window* window = pool.wait(attention);
-    if (!window) {
-      return {.why = Arrival::Interrupted};
-    }
+    if (!window) return {.why = Arrival::Interrupted};
     if (window->end.why == Arrival::Overshot) {
-      if (!start_again(*window)) {
-        return {.why = Arrival::Interrupted};
-      }
+      if (!start_again(*window)) return {.why = Arrival::Interrupted};
       window->worker.install(window->taps);
       window->at = window->low;
       window->found = {};

@@ -55,12 +55,6 @@ class Teller {
   const Sweep& sweep_;
 };
 
-// Is it met at the first position of a tick, wherever that is?
-bool is_by_tick(const Tap& t) {
-  return t.kind == Tap::Period ||
-         std::any_of(t.moments.begin(), t.moments.end(), [](const Tap::MomentAt& m) { return m.at.pc == 0; });
-}
-
 // What happens at the beginning of the tick was before the stretch.
 void skip_beginning(Taps& taps, Tick tick) {
   for (Tap& t : taps.list) {
@@ -145,7 +139,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
   };
   // Windows begin at checkpoints. Whether those are at the beginning of a tick is not known: where that
   // matters, with the next one.
-  const bool by_tick = std::any_of(all.list.begin(), all.list.end(), is_by_tick);
+  const bool by_tick = all.any_by_tick();
   auto cut = [&](const Checkpoint& c) { return by_tick ? Position{c.at.tick + 1, 0, 0} : c.at; };
 
   auto prepare = [&](Window& window) {

@@ -472,14 +472,15 @@ Arrival Timeline::backward(const Taps& taps) {
     const Position goal = found.why == Arrival::Watch ? found.before : found.at;
     // A breakpoint in front of a call comes before that, and what the call changes before its return.
     const bool nothing = found.why == Arrival::None;
-    if (mark && (nothing || goal < lowest ||
-                 (goal == lowest && !mark->signal && (found.why == Arrival::Break || mark->behind())))) {
+    const bool with_it = mark && mark->moment.is_at(goal);
+    if (mark && (nothing || mark->moment.is_behind(goal) ||
+                 (with_it && (found.why == Arrival::Break || mark->behind())))) {
       if (auto there = go_back_to(*mark, parts.log)) return *there;
-      if (attention.stop_asked) {
-        arrival.why = Arrival::Interrupted;
-        return arrival;
-      }
-      continue;
+      if (attention.stop_asked) return {.why = Arrival::Interrupted};
+      if (!with_it) continue;
+      // There was nothing to be told of it; but what was found happens there.
+      phase_ = found.why == Arrival::Watch ? Phase::Done : Phase::Place;
+      return found;
     }
     if (nothing) {
       Arrival there = go_to_start();

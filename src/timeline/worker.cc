@@ -83,6 +83,8 @@ void pack(Packer& p, const Taps& taps) {
     p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
     p.put(t.after).put(t.from).put(t.to).put(t.off);
     p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
+    p.put(static_cast<uint32_t>(t.numbers.size()));
+    for (uint64_t n : t.numbers) p.put(n);
     p.put(static_cast<uint32_t>(t.conditions.size())).put(static_cast<uint32_t>(t.values.size()));
     for (const auto& c : t.conditions) p.put_bytes(c.data(), c.size());
     for (const auto& v : t.values) p.put(v.capture).put(v.size).put_bytes(v.code.data(), v.code.size());
@@ -101,6 +103,7 @@ Taps unpack_taps(Unpacker& u) {
     const std::vector<uint8_t> moments = u.get_bytes();
     t.moments.resize(moments.size() / sizeof(Tap::MomentAt));
     if (!moments.empty()) std::memcpy(t.moments.data(), moments.data(), moments.size());
+    for (auto n = u.get<uint32_t>(); n > 0; n--) t.numbers.insert(u.get<uint64_t>());
     t.conditions.resize(u.get<uint32_t>());
     t.values.resize(u.get<uint32_t>());
     for (auto& c : t.conditions) c = u.get_bytes();
