@@ -7,7 +7,7 @@ geometric mean is taken over. Threads take turns when recorded, so programs with
 on one core, or by the CPU time that they took in all; their names say so. Of a tree of processes the first one is
 replayed.
 
-    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck | --ask]
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck | --ask | --trace]
 
 BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
 """
@@ -453,6 +453,7 @@ def main():
     parser.add_argument("--luck", action="store_true",
                         help="how much the size of the environment makes, instead (luck.py; takes 6 minutes)")
     parser.add_argument("--ask", action="store_true", help="what questions cost, instead (ask.py)")
+    parser.add_argument("--trace", action="store_true", help="what tables of contents cost, instead (trace_windows.py)")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
     options = parser.parse_args()
     if not os.access(BACKSTEP, os.X_OK):
@@ -476,6 +477,14 @@ def main():
             rows = ask.measure(BACKSTEP, folder)
             print(machine() + "\n")
             travel.show(rows, options.markdown)
+            return 0
+        if options.trace:
+            import trace_windows
+            some = [w for w in workloads(folder, options.quick) if w.cpu and not w.missing
+                    and (not options.only or any(o in w.name for o in options.only))]
+            rows = trace_windows.measure(some, BACKSTEP, folder, rounds)
+            print(machine() + "\n")
+            trace_windows.show(rows, options.markdown)
             return 0
         if options.luck:
             import luck

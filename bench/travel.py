@@ -112,6 +112,18 @@ def measure(backstep, folder, long):
             s.goto("@%d" % (last * 51 // 100))
             row(f"… once more, from 1 % of the run behind it", show(seconds(lambda: s.ask("bc"))), "1 s")
             assert s.ask("z" + watch[1:]) == "OK"
+    trace = lambda *options: subprocess.run([backstep, "trace", *options, recording], check=True, stdout=subprocess.DEVNULL)
+    row("tables of contents, made on all processors", show(seconds(lambda: trace("--level", "1"))))
+    with Server(backstep, recording) as s:
+        s.goto("end")
+        assert s.ask("Z2,%x,8" % (base + names["busy"])) == "OK"
+        took = seconds(lambda: s.ask("bc"))
+        assert 49 < 100 * int(s.when()[1:].split(":")[0]) / last < 51, s.when()
+        row("with them: back to the last write, half the run ago, page busy", show(took), "3 s")
+    contents = os.path.join(recording, "contents")
+    size = sum(os.path.getsize(os.path.join(contents, f)) for f in os.listdir(contents))
+    row("tables of contents on disk, for a second of the run", f"{size / 1e3 / native:.1f} KB", "200 KB")
+    trace("--remove")
     if not long:
         with Server(backstep, recording, "--checkpoints", "0") as s:
             forward(s, base + names["watched"], 0)

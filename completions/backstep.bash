@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls count log calls profile coverage session events checkpoints rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage sql session events checkpoints trace rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -32,8 +32,10 @@ _backstep() {
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
     profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
     coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
+    sql) options="-p --process --json --csv --explain --no-cache -h --help" ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;
+    trace) options="--level --remove -p --process --from --to --json --no-cache -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
@@ -48,6 +50,10 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return
       ;;
+    count,-p | count,--process | log,-p | log,--process | calls,-p | calls,--process | profile,-p | profile,--process | coverage,-p | coverage,--process)
+      mapfile -t COMPREPLY < <(compgen -W "all" -- "$cur")
+      return
+      ;;
     record,--cpu)
       mapfile -t COMPREPLY < <(compgen -W "x86-64 x86-64-v2 x86-64-v3" -- "$cur")
       return
@@ -60,7 +66,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
       return
       ;;
   esac

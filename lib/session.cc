@@ -62,7 +62,7 @@ void take(Reader answer, Moment& m) {
 
 void take(Reader answer, Hit& h) {
   answer("at", h.at)("tick", h.tick)("pc", h.pc)("thread", h.thread)("values", h.values)("texts", h.texts)(
-      "stack", h.stack)("stack_complete", h.stack_complete);
+      "stack", h.stack)("stack_complete", h.stack_complete)("process", h.process)("pid", h.pid);
 }
 
 void take(Reader answer, Argument& a) {
@@ -75,7 +75,8 @@ void take(Reader answer, CallNode& n) {
 
 void take(Reader answer, Call& c) {
   answer("at", c.at)("tick", c.tick)("thread", c.thread)("function", c.function)("args", c.args)(
-      "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks)("tree", c.tree);
+      "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks)("tree", c.tree)(
+      "process", c.process)("pid", c.pid);
 }
 
 void take(Reader answer, Value& v) {
@@ -99,12 +100,24 @@ void take(Reader answer, Profile::Stack& s) {
   answer("stack", s.stack)("ticks", s.ticks);
 }
 
+void take(Reader answer, Share& s) {
+  answer("process", s.process)("pid", s.pid)("program", s.program)("count", s.count)("samples", s.samples);
+}
+
+void take(Reader answer, Bookmark& b) {
+  answer("name", b.name)("at", b.at)("process", b.process)("note", b.note);
+}
+
 void take(Reader answer, Profile& p) {
-  answer("period", p.period)("samples", p.samples)("stacks", p.stacks);
+  answer("period", p.period)("samples", p.samples)("stacks", p.stacks)("processes", p.processes);
 }
 
 void take(Reader answer, Coverage& c) {
   answer("file", c.file)("executed", c.executed)("missed", c.missed);
+}
+
+void take(Reader answer, Table& t) {
+  answer("columns", t.columns)("rows", t.rows)("complete", t.complete);
 }
 
 template <class T>
@@ -134,8 +147,17 @@ class Params {
     return number ? std::move(*this).add(name, Data(*number)) : std::move(*this);
   }
   Params&& thread(int tid) && { return tid ? std::move(*this).add("tid", Data(tid)) : std::move(*this); }
-  // Any options that have a stretch of the run.
+  Params&& processes(const Processes& processes) && {
+    if (processes.is_all()) return std::move(*this).add("processes", Data("all"));
+    if (processes.numbers().empty()) return std::move(*this);
+    return std::move(*this).add("processes",
+                                Data::List(processes.numbers().begin(), processes.numbers().end()));
+  }
+  // Any options that have a stretch of the run, of some processes.
   Params&& stretch(const auto& options) && {
+    return std::move(*this).processes(options.processes).edges(options);
+  }
+  Params&& edges(const auto& options) && {
     if (!options.start.empty()) params_.push_back({"from", options.start});
     if (!options.end.empty()) params_.push_back({"to", options.end});
     return std::move(*this);
@@ -229,6 +251,12 @@ Data Session::ask(const std::string& method, const Data::Structure& params) {
   return dialogue().ask(method, params);
 }
 
+std::vector<std::string> Session::methods() {
+  std::vector<std::string> names;
+  for (const Data& name : ask("methods").list()) names.push_back(name.text());
+  return names;
+}
+
 Info Session::info() {
   return read<Info>(ask("info"));
 }
@@ -250,6 +278,13 @@ std::vector<std::uint64_t> Session::counts(const std::vector<std::string>& specs
   for (const Data& count : ask("count", Params({{"specs", texts(specs)}}).stretch(stretch)).list())
     counts.push_back(count["count"].address());
   return counts;
+}
+
+std::vector<Share> Session::count_by_process(const std::string& spec, const Stretch& stretch) {
+  Stretch asked = stretch;
+  if (asked.processes.numbers().empty()) asked.processes = Processes::all();
+  const Data counts = ask("count", Params({{"specs", texts({spec})}}).stretch(asked));
+  return read_list<Share>(counts[0]["processes"]);
 }
 
 Stream<Hit> Session::log(const std::string& spec, const std::vector<std::string>& values,
@@ -282,6 +317,10 @@ std::vector<Coverage> Session::coverage(const CoverageOptions& options) {
   return read_list<Coverage>(ask("coverage", Params({{"system", options.system}}).stretch(options)));
 }
 
+Table Session::sql(const std::string& query, std::optional<std::uint64_t> limit) {
+  return read<Table>(ask("sql", Params({{"query", query}}).add("limit", limit)));
+}
+
 Moment Session::now() {
   return read<Moment>(ask("now"));
 }
@@ -300,6 +339,18 @@ Moment Session::backward(const std::vector<std::string>& events) {
 
 Moment Session::step(std::uint64_t count, bool back, int tid) {
   return read<Moment>(ask("step", Params({{"count", count}, {"back", back}}).thread(tid)));
+}
+
+Bookmark Session::bookmark(const std::string& name, const std::string& note) {
+  return read<Bookmark>(ask("bookmark", {{"name", name}, {"note", note}}));
+}
+
+std::vector<Bookmark> Session::bookmarks() {
+  return read_list<Bookmark>(ask("bookmarks"));
+}
+
+void Session::remove_bookmark(const std::string& name) {
+  ask("remove_bookmark", {{"name", name}});
 }
 
 std::vector<Frame> Session::stack(int tid) {

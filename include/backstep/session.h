@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -64,6 +65,7 @@ struct Hit {
   std::map<std::string, std::string> texts;  // the same as people read them
   std::vector<Frame> stack;                  // if it was asked for; innermost first
   bool stack_complete = true;                // false: what called the last one is not known
+  int process = 0, pid = 0;                  // of which process, if several were asked
 };
 
 struct Argument {
@@ -72,7 +74,6 @@ struct Argument {
   std::string text;
 };
 
-// One call of a function.
 // All calls of a function by the same chain of callers.
 struct CallNode {
   std::string function;
@@ -80,6 +81,7 @@ struct CallNode {
   std::vector<CallNode> calls;  // what they called
 };
 
+// One call of a function.
 struct Call {
   std::string at;
   std::uint64_t tick = 0;
@@ -92,6 +94,7 @@ struct Call {
   std::string left;                    // when; empty: not known
   std::optional<std::uint64_t> ticks;  // how long it took
   std::vector<CallNode> tree;          // what it called, if that was asked for
+  int process = 0, pid = 0;            // of which process, if several were asked
 };
 
 // What an expression is at the current time.
@@ -125,6 +128,21 @@ struct Process {
   std::vector<std::string> command;
 };
 
+// What of an answer is one process's.
+struct Share {
+  int process = 0, pid = 0;
+  std::string program;        // of profiles: its name
+  std::uint64_t count = 0;    // of events: matches
+  std::uint64_t samples = 0;  // of profiles
+};
+
+// A moment with a name, which is kept in the recording.
+struct Bookmark {
+  std::string name, at;
+  int process = 0;
+  std::string note;
+};
+
 // Where the ticks went.
 struct Profile {
   struct Stack {
@@ -132,13 +150,21 @@ struct Profile {
     std::uint64_t ticks = 0;
   };
   std::uint64_t period = 0, samples = 0;
-  std::vector<Stack> stacks;
+  std::vector<Stack> stacks;     // of several processes: the outermost entry is the program
+  std::vector<Share> processes;  // … and what each of them has
 };
 
 // The lines of a source file that have code.
 struct Coverage {
   std::string file;
   std::vector<int> executed, missed;
+};
+
+// The answer to a query.
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<Data>> rows;
+  bool complete = true;  // there were no more rows
 };
 
 // --- what a question may say in addition: log("call f", {"n"}, {.limit = 5}) ---
@@ -150,16 +176,39 @@ struct OpenOptions {
   std::string program = {};
 };
 
+// Which processes a question is about: that of the session if nothing is said, those with these numbers
+// ({2, 5}), or all of them. A process whose program does not know what is asked for is left out. Answers come
+// process by process, in the order in which these were born.
+class BACKSTEP_API Processes {
+ public:
+  Processes() = default;
+  Processes(std::vector<int> numbers) : numbers_(std::move(numbers)) {}
+  Processes(std::initializer_list<int> numbers) : numbers_(numbers) {}
+  static Processes all() {
+    Processes every;
+    every.all_ = true;
+    return every;
+  }
+  bool is_all() const { return all_; }
+  const std::vector<int>& numbers() const { return numbers_; }
+
+ private:
+  bool all_ = false;
+  std::vector<int> numbers_;
+};
+
 // A stretch of the run. Both are moments, the end does not count; empty: from the beginning, to the end.
 struct Stretch {
   std::string start = {}, end = {};
+  Processes processes = {};
 };
 
 struct LogOptions {
   bool stack = false;                       // with the stack of calls at each match
-  std::optional<std::uint64_t> limit = {};  // the first so many
+  std::optional<std::uint64_t> limit = {};  // the first so many (of each process)
   std::optional<std::uint64_t> last = {};   // the last so many
   std::string start = {}, end = {};
+  Processes processes = {};
 };
 
 struct CallsOptions {
@@ -168,17 +217,20 @@ struct CallsOptions {
   std::optional<std::uint64_t> depth = {};  // … so many below each other at most
   bool system = false;                      // … also what the system's libraries call among themselves
   std::string start = {}, end = {};
+  Processes processes = {};
 };
 
 struct ProfileOptions {
   std::uint64_t period = 100'000;  // ticks
   bool lines = false;
   std::string start = {}, end = {};
+  Processes processes = {};
 };
 
 struct CoverageOptions {
   bool system = false;  // libraries of the system, too
   std::string start = {}, end = {};
+  Processes processes = {};
 };
 
 class Dialogue;  // with the process of a session
@@ -248,6 +300,7 @@ class BACKSTEP_API Session {
 
   // Any method of the protocol, by its name: ask("goto", {{"to", "end"}}).
   Data ask(const std::string& method, const Data::Structure& params = {});
+  std::vector<std::string> methods();  // their names
 
   // --- about the recording ---
 
@@ -260,6 +313,8 @@ class BACKSTEP_API Session {
 
   // How often an event matches.
   std::uint64_t count(const std::string& spec, const Stretch& stretch = {});
+  // … in each process that knows it, all of them if the stretch names none.
+  std::vector<Share> count_by_process(const std::string& spec, const Stretch& stretch = {});
   // … of several, in one go.
   std::vector<std::uint64_t> counts(const std::vector<std::string>& specs, const Stretch& stretch = {});
   // Each match of an event in the order of time, with the values of expressions there.
@@ -269,6 +324,9 @@ class BACKSTEP_API Session {
   Stream<Call> calls(const std::string& function, const CallsOptions& options = {});
   Profile profile(const ProfileOptions& options = {});
   std::vector<Coverage> coverage(const CoverageOptions& options = {});
+
+  // SQL over the recorded history (docs/sql.md): `limit` rows at most, or 10,000.
+  Table sql(const std::string& query, std::optional<std::uint64_t> limit = {});
 
   // --- movement ---
 
@@ -281,6 +339,13 @@ class BACKSTEP_API Session {
   Moment backward(const std::vector<std::string>& events = {});
   // Instructions of a thread, forwards or backwards.
   Moment step(std::uint64_t count = 1, bool back = false, int tid = 0);
+
+  // --- bookmarks: moments with names, which are kept in the recording; go_to() takes the names ---
+
+  // Keeps the current time; a name that is there already gets this moment.
+  Bookmark bookmark(const std::string& name, const std::string& note = {});
+  std::vector<Bookmark> bookmarks();
+  void remove_bookmark(const std::string& name);
 
   // --- the state at the current time; `tid` 0: the thread that has the turn ---
 

@@ -17,14 +17,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Union
 
-__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread"]
+__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread", "Bookmark", "Table", "Processes"]
 __version__ = "0.1.0"
 
 CANCELLED = -32001
+
+# Which processes a question is about: None is that of the session, else their numbers, or "all". A process whose program
+# does not know what is asked for is left out. Answers come process by process, in the order in which these were born.
+Processes = Union[None, str, List[int]]
 
 
 class Error(Exception):
@@ -69,7 +74,8 @@ class Moment:
 
 @dataclass
 class Hit:
-    """A match of an event. `values` are what the expressions were there, `texts` the same as people read them."""
+    """A match of an event. `values` are what the expressions were there, `texts` the same as people read them; `process` and
+    `pid`: of which process, if several were asked."""
 
     at: str
     tick: int
@@ -79,6 +85,8 @@ class Hit:
     texts: Dict[str, str]
     stack: List[Frame] = field(default_factory=list)
     stack_complete: bool = True
+    process: Optional[int] = None
+    pid: Optional[int] = None
 
 
 @dataclass
@@ -97,6 +105,8 @@ class Call:
     left: Optional[str] = None
     ticks: Optional[int] = None
     tree: Optional[List[Dict[str, Any]]] = None
+    process: Optional[int] = None
+    pid: Optional[int] = None
 
 
 @dataclass
@@ -117,6 +127,32 @@ class Thread:
     has_turn: bool
     in_call: bool
     pc: int
+
+
+@dataclass
+class Bookmark:
+    """A moment with a name, which is kept in the recording; goto() takes the name."""
+
+    name: str
+    at: str
+    process: int
+    note: str = ""
+
+
+@dataclass
+class Table:
+    """The answer to a query: names of columns, and rows of numbers, texts and None. `complete`: there were no more rows."""
+
+    columns: List[str]
+    rows: List[List[Any]]
+    complete: bool = True
+
+    def __iter__(self) -> Iterator[Dict[str, Any]]:
+        """Each row by the names of its columns."""
+        return (dict(zip(self.columns, row)) for row in self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def _make(kind: type, data: Dict[str, Any]) -> Any:
@@ -146,6 +182,7 @@ class Session:
         except FileNotFoundError:
             raise Error(f"there is no program '{command[0]}': install Backstep, or set BACKSTEP to its path") from None
         self._next = 0
+        self._sending = threading.Lock()
         self._under_way: Optional[int] = None  # the request that the session is answering
         self._waiting: Deque[Dict[str, Any]] = deque()  # what it has said of that, and nobody has looked at yet
         self.on_progress: Optional[Callable[[float], None]] = None
@@ -179,8 +216,9 @@ class Session:
     def _send(self, message: Dict[str, Any]) -> None:
         assert self._process.stdin
         try:
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
+            with self._sending:
+                self._process.stdin.write(json.dumps(message) + "\n")
+                self._process.stdin.flush()
         except (OSError, ValueError):
             self._gone()
 
@@ -249,6 +287,17 @@ class Session:
             except StopIteration as end:
                 return end.value
 
+    def methods(self) -> List[str]:
+        """The names of all methods of the protocol."""
+        return self.ask("methods")
+
+    def cancel(self) -> None:
+        """Ends what is under way, which then raises Cancelled; whatever it has given before counts. Without anything under
+        way it does nothing. Any thread may call it, and so may on_progress."""
+        request = self._under_way
+        if request is not None:
+            self._send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": request}})
+
     # --- about the recording ---
 
     def info(self) -> Dict[str, Any]:
@@ -263,15 +312,22 @@ class Session:
 
     # --- questions about the run ---
 
-    def count(self, *specs: str, start: Optional[str] = None, end: Optional[str] = None) -> Any:
+    def count(self, *specs: str, start: Optional[str] = None, end: Optional[str] = None, processes: Processes = None) -> Any:
         """How often an event matches; of several, a list."""
-        counts = [c["count"] for c in self.ask("count", specs=list(specs), **{"from": start, "to": end})]
+        counts = [c["count"] for c in self.ask("count", specs=list(specs), processes=processes, **{"from": start, "to": end})]
         return counts[0] if len(specs) == 1 else counts
 
+    def count_by_process(self, spec: str, start: Optional[str] = None, end: Optional[str] = None,
+                         processes: Processes = "all") -> List[Dict[str, Any]]:
+        """How often an event matches in each process that knows it: `process`, `pid`, `count`."""
+        return self.ask("count", specs=[spec], processes=processes, **{"from": start, "to": end})[0]["processes"]
+
     def log(self, spec: str, *values: str, stack: bool = False, limit: Optional[int] = None, last: Optional[int] = None,
-            start: Optional[str] = None, end: Optional[str] = None) -> Iterator[Hit]:
-        """Each match of an event in the order of time, with the values of expressions there."""
-        params = {"spec": spec, "values": list(values), "stack": stack, "limit": limit, "last": last, "from": start, "to": end}
+            start: Optional[str] = None, end: Optional[str] = None, processes: Processes = None) -> Iterator[Hit]:
+        """Each match of an event in the order of time, with the values of expressions there; the first `limit` or `last` ones
+        (of each process)."""
+        params = {"spec": spec, "values": list(values), "stack": stack, "limit": limit, "last": last, "from": start, "to": end,
+                  "processes": processes}
         stream = self._stream("log", params, "hit")
         try:
             for hit in stream:
@@ -282,11 +338,11 @@ class Session:
 
     def calls(self, function: str, limit: Optional[int] = None, start: Optional[str] = None,
               end: Optional[str] = None, tree: bool = False, depth: Optional[int] = None,
-              system: bool = False) -> Iterator[Call]:
+              system: bool = False, processes: Processes = None) -> Iterator[Call]:
         """Every call of a function, in the order in which they began. `tree`: with what they called, `depth` below each other;
         `system`: what the system's libraries call among themselves, too."""
         params = {"function": function, "limit": limit, "from": start, "to": end, "tree": tree, "depth": depth,
-                  "system": system}
+                  "system": system, "processes": processes}
         stream = self._stream("calls", params, "call")
         try:
             for call in stream:
@@ -296,11 +352,16 @@ class Session:
             stream.close()  # type: ignore[attr-defined]
 
     def profile(self, period: int = 100_000, lines: bool = False, start: Optional[str] = None,
-                end: Optional[str] = None) -> Dict[str, Any]:
-        return self.ask("profile", period=period, lines=lines, **{"from": start, "to": end})
+                end: Optional[str] = None, processes: Processes = None) -> Dict[str, Any]:
+        return self.ask("profile", period=period, lines=lines, processes=processes, **{"from": start, "to": end})
 
-    def coverage(self, system: bool = False, start: Optional[str] = None, end: Optional[str] = None) -> List[Dict[str, Any]]:
-        return self.ask("coverage", system=system, **{"from": start, "to": end})
+    def coverage(self, system: bool = False, start: Optional[str] = None, end: Optional[str] = None,
+                 processes: Processes = None) -> List[Dict[str, Any]]:
+        return self.ask("coverage", system=system, processes=processes, **{"from": start, "to": end})
+
+    def sql(self, query: str, limit: Optional[int] = None) -> Table:
+        """SQL over the recorded history (docs/sql.md): `limit` rows at most, or 10,000."""
+        return _make(Table, self.ask("sql", query=query, limit=limit))
 
     # --- movement ---
 
@@ -322,6 +383,18 @@ class Session:
     def step(self, count: int = 1, back: bool = False, tid: Optional[int] = None) -> Moment:
         """Instructions of a thread, forwards or backwards."""
         return _make(Moment, self.ask("step", count=count, back=back, tid=tid))
+
+    # --- bookmarks ---
+
+    def bookmark(self, name: str, note: str = "") -> Bookmark:
+        """Keeps the current time under a name, in the recording; a name that is there already gets this moment."""
+        return _make(Bookmark, self.ask("bookmark", name=name, note=note))
+
+    def bookmarks(self) -> List[Bookmark]:
+        return [_make(Bookmark, b) for b in self.ask("bookmarks")]
+
+    def remove_bookmark(self, name: str) -> None:
+        self.ask("remove_bookmark", name=name)
 
     # --- the state at the current time ---
 

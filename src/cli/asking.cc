@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/format.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
@@ -22,8 +23,9 @@ double now() {
 
 void Asking::add_options(CommandLine& line) {
   line.add_option("-p,--process", process,
-                  "of this process: a pid, or #N as in 'backstep ps'\n(the first one)")
-      .type_name("PID|#N");
+                  "of this process: a pid, or #N as in 'backstep ps'\n"
+                  "(the first one); of several: 2,5, or all")
+      .type_name("PID|#N|all");
   line.add_option("--from", from, "from this moment on: a tick, @TICK:0xPC, N%, start").type_name("MOMENT");
   line.add_option("--to", to, "up to this one, which does not count; or end").type_name("MOMENT");
   line.add_flag("--json", json, "JSON");
@@ -41,6 +43,17 @@ void Asking::take_dir(std::vector<std::string>& arguments, size_t least) {
   }
   dir = last;
   arguments.pop_back();
+}
+
+std::unique_ptr<session::Several> Asking::open_several() {
+  if (process.empty()) return nullptr;
+  const auto library = recording::Library::standard();
+  const auto recording = library.resolve(dir);
+  auto numbers = session::find_several(recording, process);
+  if (!numbers) return nullptr;
+  replay.recording = recording.dir();
+  replay.quiet = true;
+  return std::make_unique<session::Several>(replay, library, recording, *numbers);
 }
 
 std::unique_ptr<session::Session> Asking::open() {
@@ -63,6 +76,23 @@ session::Stretch Asking::stretch(const session::Session& session) const {
   if (!from.empty() && from != "start") s.from = session.moment(from);
   if (!to.empty() && to != "end") s.to = session.moment(to);
   return s;
+}
+
+std::string process_title(const session::AskedProcess& process) {
+  return fmt::format("#{} {}, pid {}", process.number, process.program, process.pid);
+}
+
+void add_process(Json& object, const session::AskedProcess& process) {
+  object["process"] = process.number;
+  object["pid"] = process.pid;
+}
+
+void tell_failures(const session::Count& count, bool named) {
+  if (count.failures)
+    fmt::print(stderr,
+               "backstep: the condition{} could not be evaluated {} times (memory that is not there, or a "
+               "division by zero): no matches there\n",
+               named ? fmt::format(" of '{}'", count.spec) : "", format_count(count.failures));
 }
 
 ProgressBar::ProgressBar(const char* what) : what_(what), terminal_(isatty(STDERR_FILENO)), start_(now()) {}

@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "cli/facts.h"
 #include "cli/options.h"
 #include "session/session.h"
+#include "session/several.h"
 
 namespace backstep::cli {
 
@@ -19,8 +21,18 @@ struct Asking {
   void take_dir(std::vector<std::string>& arguments, size_t least);
   // Opens it; throws Error.
   std::unique_ptr<session::Session> open();
+  // … if it is about several processes; null: about one.
+  std::unique_ptr<session::Several> open_several();
+  session::StretchOfEach stretch_of_each() const { return {from, to}; }
   session::Stretch stretch(const session::Session& session) const;
 };
+
+// "#2 cc1, pid 4711", and what belongs into a JSON object.
+std::string process_title(const session::AskedProcess& process);
+void add_process(Json& object, const session::AskedProcess& process);
+
+// Says on stderr how often a condition could not be evaluated; `named`: and whose it is.
+void tell_failures(const session::Count& count, bool named);
 
 // Shown on stderr if that is a terminal and it takes long enough; gone with the object.
 class ProgressBar {

@@ -94,23 +94,55 @@ bool print_json(const Json& object) {
   return put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+bool print_call(const session::CallWithTree& both, bool tree, bool json,
+                const session::AskedProcess* process = nullptr) {
+  if (!json)
+    return print_text(both.call) &&
+           (both.tree.calls.empty() || put_line(fmt::format("{:>12} {:>14}", "CALLS", "TICKS"))) &&
+           print_tree(both.tree, 0);
+  Json object = call_json(both.call);
+  if (process) add_process(object, *process);
+  if (tree) object["tree"] = both.tree.to_json();
+  return print_json(object);
+}
+
+void print_limit(uint64_t limit) {
+  put_line(fmt::format("(the first {}; --limit for more)", format_count(limit)));
+}
+
 int print_trees(session::Session& session, const session::TreeRequest& request, bool json) {
   ProgressBar bar("looking");
   const auto trees = session::call_trees(session, request, bar.watcher());
   bar.clear();
-  for (const auto& [call, tree] : trees) {
-    if (json) {
-      Json object = call_json(call);
-      object["tree"] = tree.to_json();
-      if (!print_json(object)) return 0;
-    } else if (!print_text(call) ||
-               (!tree.calls.empty() && !put_line(fmt::format("{:>12} {:>14}", "CALLS", "TICKS"))) ||
-               !print_tree(tree, 0)) {
-      return 0;
-    }
-  }
-  if (trees.size() == request.limit && !json)
-    put_line(fmt::format("(the first {}; --limit for more)", format_count(request.limit)));
+  for (const auto& both : trees)
+    if (!print_call(both, true, json)) return 0;
+  if (trees.size() == request.limit && !json) print_limit(request.limit);
+  return 0;
+}
+
+// The name of each process stands above its calls.
+int print_calls_of_each(session::Several& several, const Asking& asking, const session::TreeRequest& request,
+                        bool tree) {
+  ProgressBar bar("looking");
+  uint64_t of = 0, shown = 0;
+  auto end = [&] {
+    if (!asking.json && tree && shown == request.limit) print_limit(request.limit);
+  };
+  several.calls(
+      request, asking.stretch_of_each(), tree,
+      [&](const session::AskedProcess& process, const session::CallWithTree& both) {
+        bar.clear();
+        if (process.number != of) {
+          end();
+          of = process.number, shown = 0;
+          if (!asking.json && !put_line(process_title(process))) return false;
+        }
+        shown++;
+        return print_call(both, tree, asking.json, &process);
+      },
+      bar.watcher());
+  bar.clear();
+  end();
   return 0;
 }
 
@@ -133,9 +165,11 @@ int calls_command(const Args& args) {
       "  backstep calls parse\n"
       "  backstep calls malloc --limit 20\n"
       "  backstep calls --tree main\n"
-      "  backstep calls Cache::insert --from 50% --json server-3");
+      "  backstep calls Cache::insert --from 50% --json server-3\n"
+      "  backstep calls main -p all make-1                 # in all processes");
   asking.add_options(line);
-  line.add_option("-n,--limit", limit, "at most N calls, the first ones (--tree: 100)").type_name("N");
+  line.add_option("-n,--limit", limit, "at most N calls, the first ones (--tree: 100;\nof each process)")
+      .type_name("N");
   line.add_flag("--tree", tree, "the calls below each call, with counts and ticks");
   line.add_option("--depth", request.depth, "of trees: at most so many below each other (100)")
       .type_name("N");
@@ -150,11 +184,12 @@ int calls_command(const Args& args) {
     throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
                 kExitUsage);
   if (limit == 0) return 0;
+  request.function = arguments[0];
+  if (!tree || limit != ~0ull) request.limit = limit;
+  if (auto several = asking.open_several()) return print_calls_of_each(*several, asking, request, tree);
   auto session = asking.open();
   if (tree) {
-    request.function = arguments[0];
     request.stretch = asking.stretch(*session);
-    request.limit = limit == ~0ull ? request.limit : limit;
     return print_trees(*session, request, asking.json);
   }
   ProgressBar bar("looking");

@@ -18,6 +18,8 @@ int syscalls_command(const Args& args);
 int rm_command(const Args& args);
 int pack_command(const Args& args);
 int checkpoints_command(const Args& args);
+int trace_command(const Args& args);
+int sql_command(const Args& args);
 int count_command(const Args& args);
 int log_command(const Args& args);
 int events_command(const Args& args);

@@ -113,7 +113,8 @@ int coverage_command(const Args& args) {
       "  backstep coverage\n"
       "  backstep coverage --lcov run.info test-1 test-2\n"
       "  backstep coverage failing-1 --minus passing-1     # what only the failing run did\n"
-      "  backstep coverage --functions --from 90%");
+      "  backstep coverage --functions --from 90%\n"
+      "  backstep coverage -p all tests-1                  # what any of its processes did");
   asking.add_options(line);
   line.add_option("--minus", minus, "without what this recording executed; can be repeated")
       .type_name("DIR")
@@ -127,8 +128,9 @@ int coverage_command(const Args& args) {
   auto look = [&](const std::string& dir) {
     Asking a = asking;
     a.dir = dir;
-    auto session = a.open();
     ProgressBar bar("looking");
+    if (auto several = a.open_several()) return several->coverage(a.stretch_of_each(), system, bar.watcher());
+    auto session = a.open();
     return session::coverage(*session, a.stretch(*session), system, bar.watcher());
   };
   if (dirs.empty()) dirs.emplace_back();

@@ -7,9 +7,10 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/event_text.h"
+#include "cli/facts.h"
 #include "cli/format.h"
 #include "cli/options.h"
+#include "events/event_text.h"
 #include "recording/library.h"
 #include "recording/ordered_log.h"
 #include "recording/tree.h"
@@ -33,14 +34,14 @@ struct DumpOptions {
   bool wants(const Event& event) const {
     if (event.number < from) return false;
     if (kinds.empty()) return true;
-    std::string kind = kind_name(event.kind), name = event_name(event);
+    std::string kind = events::kind_name(event.kind), name = events::event_name(event);
     return std::any_of(kinds.begin(), kinds.end(), [&](const auto& k) { return k == kind || k == name; });
   }
 };
 
 void print_event(const Event& event, uint64_t process, const DumpOptions& options) {
   if (options.json) {
-    Json j = event_json(event, options.strings);
+    Json j = events::event_json(event, options.strings);
     j["process"] = process;
     fmt::print("{}\n", j.dump());
     return;
@@ -49,7 +50,7 @@ void print_event(const Event& event, uint64_t process, const DumpOptions& option
     fmt::print("{:>8}  ", event.order ? std::to_string(event.order.number()) : std::string("."));
   std::string place = options.pc ? format_point({event.tick, event.pc}) : fmt::format("@{}", event.tick);
   fmt::print("{:>8}  {:<{}}  {}.{}  {}  [{} B]\n", event.number, place, options.pc ? 26 : 12, process,
-             event.thread, event_text(event, options.strings), event.size);
+             event.thread, events::event_text(event, options.strings), event.size);
 }
 
 int dump_all(const recording::Recording& r, const DumpOptions& options) {

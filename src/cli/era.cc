@@ -13,22 +13,6 @@ using recording::Event;
 using timeline::MomentName;
 using timeline::point_text;
 
-namespace {
-
-// When the process of that log ended, as far as its manifest knows.
-std::optional<int64_t> end_of(const recording::Recording& recording, uint64_t process) {
-  try {
-    const auto manifest = recording::Manifest::load(recording.manifest_path(process));
-    int64_t ns = 0;
-    if (!manifest.end || __builtin_add_overflow(manifest.start_ns, manifest.end->duration_ns, &ns)) return {};
-    return ns;
-  } catch (const Error&) {
-    return {};  // it has none
-  }
-}
-
-}  // namespace
-
 Era::Era(const recording::Recording& recording, uint64_t process, const std::string& from,
          const std::string& to)
     : recording_(recording),
@@ -83,7 +67,7 @@ bool Era::is_behind_time(const Edge& edge, uint64_t process, const Event& event)
   auto [known, fresh] = ticks_.try_emplace({*edge.ns, process});
   if (fresh) {
     const timeline::LogIndex log(recording_, process);
-    const timeline::WallClock clock(log, recording_.manifest(), end_of(recording_, process));
+    const timeline::WallClock clock(log, recording_.manifest(), timeline::end_ns(recording_, process));
     if (*edge.ns <= clock.last_ns()) known->second = clock.at_time(*edge.ns).tick;
   }
   return known->second && event.tick >= *known->second;

@@ -20,31 +20,6 @@ std::string three_digits(double x) {
   return fmt::format("{:.{}f}", x, x < 9.995 ? 2 : x < 99.95 ? 1 : 0);
 }
 
-// Length of the UTF-8 sequence at s[i]; 0: not valid there.
-size_t utf8_length(const std::string& s, size_t i) {
-  auto c = static_cast<unsigned char>(s[i]);
-  size_t n = c < 0x80                ? 1
-             : c >= 0xc2 && c < 0xe0 ? 2
-             : c >= 0xe0 && c < 0xf0 ? 3
-             : c >= 0xf0 && c < 0xf5 ? 4
-                                     : 0;
-  if (n == 0 || i + n > s.size()) return 0;
-  for (size_t k = 1; k < n; k++)
-    if ((static_cast<unsigned char>(s[i + k]) & 0xc0) != 0x80) return 0;
-  auto second = n > 1 ? static_cast<unsigned char>(s[i + 1]) : 0;
-  // Overlong forms, surrogates, beyond U+10FFFF.
-  if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second >= 0xa0) || (c == 0xf0 && second < 0x90) ||
-      (c == 0xf4 && second >= 0x90))
-    return 0;
-  return n;
-}
-
-size_t columns(const std::string& s) {
-  size_t n = 0;
-  for (unsigned char c : s) n += (c & 0xc0) != 0x80;
-  return n;
-}
-
 }  // namespace
 
 std::string format_count(uint64_t n) {
@@ -126,63 +101,20 @@ std::string format_command(const std::vector<std::string>& argv) {
   return out;
 }
 
-std::string quote_bytes(const char* data, size_t size, size_t limit) {
-  std::string out = "\"";
-  size_t n = std::min(size, limit);
-  for (size_t i = 0; i < n; i++) {
-    auto c = static_cast<unsigned char>(data[i]);
-    switch (c) {
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      default:
-        if (c >= 0x20 && c < 0x7f) {
-          out += static_cast<char>(c);
-        } else {
-          // Short octal, as strace does, unless a digit follows that would be read as part of it.
-          bool digit_follows = i + 1 < n && data[i + 1] >= '0' && data[i + 1] <= '7';
-          out += digit_follows ? fmt::format("\\{:03o}", c) : fmt::format("\\{:o}", c);
-        }
-    }
-  }
-  out += '"';
-  if (size > limit) out += "...";
-  return out;
+size_t text_columns(const std::string& s) {
+  size_t n = 0;
+  for (unsigned char c : s) n += (c & 0xc0) != 0x80;
+  return n;
 }
 
 std::string shorten(const std::string& text, size_t width) {
-  if (columns(text) <= width) return text;
+  if (text_columns(text) <= width) return text;
   size_t seen = 0, i = 0;
   for (; i < text.size(); i++) {
     if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
     if (++seen == width) break;
   }
   return text.substr(0, i) + "…";
-}
-
-std::string to_utf8(const std::string& bytes) {
-  std::string out;
-  for (size_t i = 0; i < bytes.size();) {
-    size_t n = utf8_length(bytes, i);
-    if (n)
-      out.append(bytes, i, n);
-    else
-      out += "\xef\xbf\xbd";
-    i += n ? n : 1;
-  }
-  return out;
 }
 
 Table::Table(std::vector<std::string> header) {
@@ -196,12 +128,12 @@ Table::Table(std::vector<std::string> header) {
 std::string Table::text() const {
   std::vector<size_t> width(right_.size());
   for (const auto& row : rows_)
-    for (size_t i = 0; i < row.size(); i++) width[i] = std::max(width[i], columns(row[i]));
+    for (size_t i = 0; i < row.size(); i++) width[i] = std::max(width[i], text_columns(row[i]));
   std::string out;
   for (const auto& row : rows_) {
     std::string line;
     for (size_t i = 0; i < row.size(); i++) {
-      std::string pad(width[i] - columns(row[i]), ' ');
+      std::string pad(width[i] - text_columns(row[i]), ' ');
       if (i > 0) line += "  ";
       line += right_[i] ? pad + row[i] : row[i] + pad;
     }

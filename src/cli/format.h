@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "engine/context.h"
 
 namespace backstep::cli {
@@ -19,15 +20,12 @@ std::string format_point(const ControlPoint& point);  // @TICK:0xPC
 // A command as one could type it into a shell again.
 std::string format_command(const std::vector<std::string>& argv);
 
-// "text" with C escapes, cut after `limit` bytes (then followed by "...").
-std::string quote_bytes(const char* data, size_t size, size_t limit);
-
 // Cuts to `width` columns of a terminal, with "…" at the end if something was cut. UTF-8 sequences stay
 // whole.
 std::string shorten(const std::string& text, size_t width);
 
-// Valid UTF-8 for JSON: bytes that are not become U+FFFD.
-std::string to_utf8(const std::string& bytes);
+// How many columns of a terminal it takes; UTF-8.
+size_t text_columns(const std::string& text);
 
 // Columns as wide as their widest cell; the header says how to align: a leading '>' means to the right.
 class Table {

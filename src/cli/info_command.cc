@@ -10,9 +10,9 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "cli/options.h"
-#include "cli/process_facts.h"
 #include "cli/summary.h"
 #include "recording/checkpoint_file.h"
+#include "recording/process_facts.h"
 #include "recording/side_files.h"
 #include "recording/tree.h"
 
@@ -38,8 +38,8 @@ struct Info {
   uint64_t shared = 0;  // file contents in the shared store that it needs
   std::vector<std::string> notes;
   uint64_t process = 1;
-  size_t processes = 1;           // logs
-  std::optional<TreeFacts> tree;  // of more than one, if none was chosen
+  size_t processes = 1;                      // logs
+  std::optional<recording::TreeFacts> tree;  // of more than one, if none was chosen
 
   std::optional<Manifest::End> end() const {
     auto end = manifest && manifest->end ? manifest->end : log.end;

@@ -16,7 +16,15 @@ struct Printer {
   const std::vector<std::string>& values;
   bool json = false, stack = false;
 
-  bool print(const session::Hit& hit) const {
+  mutable uint64_t of = 0;  // the process whose lines these are; 0: there is one only
+
+  // … of one of several processes, whose name stands above its lines.
+  bool print(const session::AskedProcess& process, const session::Hit& hit) const {
+    if (!json && process.number != of && !put_line(process_title(process))) return false;
+    of = process.number;
+    return print(hit, &process);
+  }
+  bool print(const session::Hit& hit, const session::AskedProcess* process = nullptr) const {
     const std::string line = text.fill(hit.values);
     const std::string at = format_point(hit.at);
     if (!json) {
@@ -32,6 +40,7 @@ struct Printer {
       return true;
     }
     Json object{{"at", at}, {"tick", hit.at.tick}, {"pc", hit.at.pc}, {"thread", hit.thread}, {"text", line}};
+    if (process) add_process(object, *process);
     Json named = Json::object();
     for (size_t i = 0; i < values.size(); i++) named[values[i]] = hit.json[i];
     object["values"] = named;
@@ -69,10 +78,11 @@ int log_command(const Args& args) {
       "  backstep log 'parse.c:42' 'n={n} name={s->name}'\n"
       "  backstep log 'call malloc if $arg0 > 1000000' '{$arg0} bytes' --stack\n"
       "  backstep log 'write total' '{$old} -> {$new}' --last 10\n"
-      "  backstep log 'return parse if $retval < 0' '{$retval}' --json parser-2");
+      "  backstep log 'return parse if $retval < 0' '{$retval}' --json parser-2\n"
+      "  backstep log 'syscall execve' -p all make-1       # in all processes");
   asking.add_options(line);
-  line.add_option("-n,--limit", limit, "at most N lines, the first ones").type_name("N");
-  line.add_option("--last", last, "the last N lines").type_name("N");
+  line.add_option("-n,--limit", limit, "at most N lines, the first ones (of each process)").type_name("N");
+  line.add_option("--last", last, "the last N lines (of each process)").type_name("N");
   line.add_flag("--stack", stack, "with the stack of calls at each match");
   line.add_option("SPEC", arguments);
   if (auto status = line.parse_args(args)) return *status;
@@ -84,10 +94,23 @@ int log_command(const Args& args) {
                 kExitUsage);
 
   const session::LogText text(arguments.size() > 1 ? arguments[1] : "");
-  auto session = asking.open();
-  session::LogRequest request{arguments[0], text.values(), stack, asking.stretch(*session)};
+  session::LogRequest request{arguments[0], text.values(), stack, {}};
   const Printer printer{text, text.values(), asking.json, stack};
   ProgressBar bar("looking");
+  if (auto several = asking.open_several()) {
+    const auto count = several->log(
+        request, asking.stretch_of_each(), limit, last,
+        [&](const session::AskedProcess& process, const session::Hit& h) {
+          bar.clear();
+          return printer.print(process, h);
+        },
+        bar.watcher());
+    bar.clear();
+    tell_failures(count, false);
+    return 0;
+  }
+  auto session = asking.open();
+  request.stretch = asking.stretch(*session);
   if (last) {
     const auto hits = session->log_last(request, last, bar.watcher());
     bar.clear();
@@ -105,11 +128,7 @@ int log_command(const Args& args) {
       },
       bar.watcher());
   bar.clear();
-  if (count.failures)
-    fmt::print(stderr,
-               "backstep: the condition could not be evaluated {} times (memory that is not there, or a "
-               "division by zero): no matches there\n",
-               format_count(count.failures));
+  tell_failures(count, false);
   return 0;
 }
 

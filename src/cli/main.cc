@@ -32,9 +32,11 @@ constexpr Command kCommands[] = {
     {"calls", "every call of a function, with arguments and result", calls_command},
     {"profile", "where the ticks of a recorded run went", profile_command},
     {"coverage", "which lines and functions recorded runs executed", coverage_command},
+    {"sql", "the recorded history as tables: calls, stores, system calls, output, …", sql_command},
     {"session", "a recording that programs can ask, over JSON-RPC", session_command},
     {"events", "the kinds of events, and how they are written", events_command},
     {"checkpoints", "the checkpoints of a recording: list, make, remove", checkpoints_command},
+    {"trace", "what is kept of a run so that questions are answered at once", trace_command},
     {"rm", "remove recordings", rm_command},
     {"pack", "make a recording self-contained, to move or send it", pack_command},
 };

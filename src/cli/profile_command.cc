@@ -1,6 +1,7 @@
 // `backstep profile`: where the ticks of a recorded run went.
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,17 @@ void print_table(const Profile& profile, size_t most) {
   fmt::print("{}", table.text());
 }
 
-void print_json(const Profile& profile) {
+// What of the samples each process has.
+void print_profile_shares(const session::ProfileOfEach& profile) {
+  Table table({">SHARE", ">TICKS", "PROCESS"});
+  for (const auto& [process, samples] : profile.samples)
+    if (samples)
+      table.add({fmt::format("{:.2f}%", share(samples, profile.all.samples)),
+                 format_count(samples * profile.all.period), process_title(process)});
+  fmt::print("{}\n", table.text());
+}
+
+void print_json(const Profile& profile, const std::optional<session::ProfileOfEach>& of_each) {
   Json functions = Json::array();
   for (const ProfileRow& row : session::rows_of(profile))
     functions.push_back(
@@ -51,6 +62,15 @@ void print_json(const Profile& profile) {
               {"samples", profile.samples},
               {"incomplete_stacks", profile.cut},
               {"functions", functions}};
+  if (of_each) {
+    Json& processes = object["processes"] = Json::array();
+    for (const auto& [process, samples] : of_each->samples) {
+      Json& json = processes.emplace_back(Json::object());
+      add_process(json, process);
+      json["program"] = process.program;
+      json["samples"] = samples;
+    }
+  }
   put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -106,7 +126,8 @@ int profile_command(const Args& args) {
       "  backstep profile\n"
       "  backstep profile --svg flames.svg --period 10000\n"
       "  backstep profile --from 90% --lines\n"
-      "  backstep profile --diff fast-1 slow-1");
+      "  backstep profile --diff fast-1 slow-1\n"
+      "  backstep profile -p all --svg flames.svg make-1   # of all processes, each under its program");
   asking.add_options(line);
   line.add_option("--period", period, "ticks between two samples (100000)").type_name("N");
   line.add_flag("--lines", request.lines, "by source line instead of by function");
@@ -122,12 +143,17 @@ int profile_command(const Args& args) {
     throw Error("--period is a number of ticks, such as 100000 or 1e6", kExitUsage);
   request.period = static_cast<Tick>(ticks);
 
+  std::optional<session::ProfileOfEach> of_each;  // if it is of several processes
   auto measure = [&](const std::string& dir) {
     Asking a = asking;
     a.dir = dir;
+    ProgressBar bar("profiling");
+    if (auto several = a.open_several()) {
+      of_each = several->profile(request, a.stretch_of_each(), bar.watcher());
+      return of_each->all;
+    }
     auto session = a.open();
     request.stretch = a.stretch(*session);
-    ProgressBar bar("profiling");
     return session::profile(*session, request, bar.watcher());
   };
   const Profile profile = measure(asking.dir);
@@ -146,8 +172,9 @@ int profile_command(const Args& args) {
   } else if (folded) {
     print_folded(profile);
   } else if (asking.json) {
-    print_json(profile);
+    print_json(profile, of_each);
   } else if (svg.empty()) {
+    if (of_each) print_profile_shares(*of_each);
     print_table(profile, most);
   }
   if (profile.cut && !asking.json)

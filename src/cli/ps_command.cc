@@ -10,13 +10,14 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "cli/options.h"
-#include "cli/process_facts.h"
 #include "recording/library.h"
+#include "recording/process_facts.h"
 #include "recording/tree.h"
 
 namespace backstep::cli {
 namespace {
 
+using recording::ProcessFacts;
 using recording::ProcessInfo;
 
 // The date is that of the recording, which `ls` shows.

@@ -4,7 +4,7 @@
 #include "cli/summary.h"
 
 #include "base/error.h"
-#include "cli/event_text.h"
+#include "events/event_text.h"
 #include "guest/syscall_table.h"
 
 namespace backstep::cli {
@@ -28,17 +28,17 @@ void count(const Event& event, Summary& s) {
   s.bytes += event.size;
   s.ticks = std::max(s.ticks, event.tick);
   s.inexact += (event.flags & recording::kInexact) != 0;
-  add(s.kinds[kind_name(event.kind)]);
+  add(s.kinds[events::kind_name(event.kind)]);
   switch (event.kind) {
     case EventKind::Syscall:
       // One that was put off is made, and counted, later.
-      if (event.result != guest::kNotMade) add(s.syscalls[event_name(event)]);
+      if (event.result != guest::kNotMade) add(s.syscalls[events::event_name(event)]);
       break;
     case EventKind::Instr:
-      add(s.instructions[event_name(event)]);
+      add(s.instructions[events::event_name(event)]);
       break;
     case EventKind::Signal:
-      add(s.signals[event_name(event)]);
+      add(s.signals[events::event_name(event)]);
       break;
     case EventKind::Note:
       s.notes[event.text]++;

@@ -13,8 +13,19 @@
 //
 //   mov [exit], id; jmp pad; instruction
 //   mov [spill], rax; mov rax, [count]; lea rax, [rax+1]; mov [count], rax; mov rax, [spill]; instruction
+//   vpaddq xmm16, xmm16, xmm30; instruction
 //
-// A prefix that nobody wants any more begins with a jump over itself; two bytes bring it back.
+// The first 13 counters are the second form, where the CPU has these registers (as the tick counter does):
+// it needs no memory and takes a third of the time. Whatever takes the guest out of the cache stores its
+// vector registers; Engine::enter() then adds what they have counted to the books.
+//
+// Most questions are about a condition that does not hold. The client may give code that finds that out by
+// itself, a *filter*, and the question is asked only if it says so:
+//
+//   save rax, flags, rcx, rdx; filter; restore rax, flags, rdx; jrcxz 1f; restore rcx; question; 1: restore
+//   rcx
+//
+// A prefix that nobody wants any more begins with a jump over itself; its own first bytes bring it back.
 //
 // The books are plain memory at a fixed address, found through hashes of the guest's and the cache's
 // addresses, and entries stay where they are as long as code refers to them. So what a place costs does not
@@ -27,8 +38,7 @@
 namespace backstep::engine {
 namespace {
 
-constexpr uint8_t kAsk[2] = {0xc7, 0x04};    // as Emitter::store_imm32 begins
-constexpr uint8_t kCount[2] = {0x48, 0x89};  // as Emitter::store begins
+constexpr uint32_t kLaneSize = 6;
 
 // Open addressing; a slot holds an index, 0: free.
 constexpr uint32_t kSlots = 1 << 21;
@@ -74,10 +84,16 @@ uint8_t* byte_at(uint32_t cache) {
   return reinterpret_cast<uint8_t*>(static_cast<uint64_t>(cache));
 }
 
-void begin_prefix(const Break& b, const uint8_t (&bytes)[2]) {
+void begin_prefix(const Break& b) {
   Emitter e{byte_at(b.prefix)};
-  e.raw(bytes);
+  e.raw(b.begin);
 }
+
+void skip_prefix(const Break& b) {
+  Emitter e{byte_at(b.prefix)};
+  e.jump(b.prefix + b.prefix_size);
+}
+static_assert(sizeof(Break::begin) == kJumpSize);
 
 void set_trap(Break& b, uint32_t cache) {
   b.cache = cache;
@@ -92,23 +108,65 @@ void take_out(Break& b) {
     leave(kByCache, static_cast<uint32_t>(&b - kBreaks));
     b.cache = 0;
   }
-  const uint8_t skip[2] = {0xeb, static_cast<uint8_t>(b.prefix_size - 2)};
-  if (b.prefix) begin_prefix(b, skip);
+  if (b.prefix) skip_prefix(b);
 }
 
 bool wanted(const Break& b) {
   return b.users || b.asked || b.counting;
 }
 
+// vpaddq xmm, xmm, xmm30, where xmm is the register of a lane.
+struct LaneCount {
+  uint8_t bytes[kLaneSize];
+};
+LaneCount lane_count(unsigned lane) {
+  const unsigned n = lane - 1;  // of xmm16 to xmm31
+  return {{0x62, static_cast<uint8_t>(n & 8 ? 0x01 : 0x81), static_cast<uint8_t>(0x85 | (~n & 15) << 3), 0x00,
+           0xd4, static_cast<uint8_t>(0xc6 | (n & 7) << 3)}};
+}
+
+// 0: all are somebody's.
+unsigned lane_of(Break& b) {
+  Cache& c = bs_cache;
+  if (!c.vector || b.lane) return c.vector ? b.lane : 0;
+  for (unsigned i = 0; i < kLanes && !b.lane; i++)
+    if (!c.lanes[i]) {
+      c.lanes[i] = static_cast<uint32_t>(&b - kBreaks);
+      c.lanes_used++;
+      b.lane = static_cast<uint8_t>(i + 1);
+    }
+  return b.lane;
+}
+
+// Its register is 0: it was when counting ended, outside of the cache, and nothing has counted in it since.
+void give_lane_back(Break& b) {
+  if (!b.lane) return;
+  bs_cache.lanes[b.lane - 1] = 0;
+  bs_cache.lanes_used--;
+  b.lane = 0;
+}
+
+// Where in a prefix the filter begins: behind what saves registers and flags.
+constexpr uint32_t kFilterAt = 36;
+
+// Does the prefix do what is wanted?
+bool fits(const Break& b) {
+  if (!b.asked) return b.counting && !b.question;
+  if (!b.question || b.filter_size == 0) return b.question;  // one without a filter just asks more often
+  if (b.filter.size != b.filter_size) return false;
+  const uint8_t* made = byte_at(b.prefix + kFilterAt);
+  for (uint32_t i = 0; i < b.filter.size; i++)
+    if (made[i] != b.filter.code[i]) return false;
+  return true;
+}
+
 void put_in(Break& b) {
   const uint32_t cache = wanted(b) ? find(b.pc).cache : 0;
   if (!cache) return;
-  if (b.prefix == cache && b.prefix_size == kQuestionSize) {
-    begin_prefix(b, kAsk);
-    return;
-  }
-  if (b.prefix == cache && b.counting) begin_prefix(b, kCount);
-  if (b.prefix != cache || b.users || b.asked) set_trap(b, cache);
+  if (b.prefix != cache || !fits(b)) return set_trap(b, cache);
+  begin_prefix(b);
+  // A question stops for users, too, unless its filter says that there is nothing to be asked.
+  if (b.users && (!b.question || b.filter_size)) set_trap(b, cache);
 }
 
 Break* find_or_make(Address pc) {
@@ -131,6 +189,7 @@ Break* find_or_make(Address pc) {
 
 void drop_if_unused(Break& b) {
   if (wanted(b) || b.prefix) return;
+  give_lane_back(b);
   const auto index = static_cast<uint32_t>(&b - kBreaks);
   leave(kByPc, index);
   b = {};
@@ -171,10 +230,11 @@ void remove_break(Address pc) {
   if (b && --b->users == 0) renew(*b);
 }
 
-bool ask_at(Address pc, const void* what) {
+bool ask_at(Address pc, const void* what, const Filter& filter) {
   Break* b = find_or_make(pc);
   if (!b) return false;
   b->asked = what;
+  b->filter = filter;
   renew(*b);
   return true;
 }
@@ -192,6 +252,7 @@ void forget_asked(Address pc) {
   Break* b = find_break(pc);
   if (!b) return;
   b->asked = nullptr;
+  b->filter = {};
   b->counting = false;
   renew(*b);
 }
@@ -203,31 +264,92 @@ void inline_breaks(bool wanted) {
     const Break& b = kBreaks[i];
     if (!b.asked && !b.counting) continue;
     const uint32_t cache = find(b.pc).cache;
-    if (!cache || cache == b.prefix) continue;
+    if (!cache || (cache == b.prefix && fits(b))) continue;
     flush();
     return;
   }
 }
 
-void emit_prefix(Emitter& e, Address pc) {
+namespace {
+
+void emit_counter(Emitter& e, Break& b) {
+  if (const unsigned lane = lane_of(b)) {
+    const LaneCount code = lane_count(lane);
+    e.bytes(code.bytes, kLaneSize);
+    return;
+  }
+  static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};  // lea rax, [rax+1]
+  const auto count = reinterpret_cast<uint64_t>(&b.count);
+  e.store(RAX, BACKSTEP_FIELD(spill_rax));
+  e.u8(0x48), e.u8(0xa1), e.u64(count);  // mov rax, [count]
+  e.raw(kAddOne);
+  e.u8(0x48), e.u8(0xa3), e.u64(count);  // mov [count], rax
+  e.load(RAX, BACKSTEP_FIELD(spill_rax));
+}
+
+// Returns where to put the distance to what restores rcx if nothing is to be asked.
+uint8_t* emit_filter(Emitter& e, const Filter& filter) {
+  static constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};  // lahf; seto al
+  static constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};     // add al, 0x7f; sahf
+  e.store(RAX, BACKSTEP_FIELD(spill_rax));
+  e.raw(kSaveFlags);
+  e.store(RAX, BACKSTEP_FIELD(spill_flags));
+  e.store(RCX, BACKSTEP_FIELD(spill_rcx));
+  e.store(RDX, BACKSTEP_FIELD(spill_rdx));
+  e.bytes(filter.code, filter.size);
+  e.load(RAX, BACKSTEP_FIELD(spill_flags));
+  e.raw(kRestoreFlags);
+  e.load(RAX, BACKSTEP_FIELD(spill_rax));
+  e.load(RDX, BACKSTEP_FIELD(spill_rdx));
+  e.u8(0xe3), e.u8(0);  // jrcxz
+  uint8_t* const over = e.p;
+  e.load(RCX, BACKSTEP_FIELD(spill_rcx));
+  bs_cache.filters = true;
+  return over;
+}
+
+void emit_question(Emitter& e, Break& b, bool roomy) {
+  b.filter_size = static_cast<uint8_t>(roomy ? b.filter.size : 0);
+  uint8_t* const over = b.filter_size ? emit_filter(e, b.filter) : nullptr;
+  const uint32_t id = bs_cache.exits++;
+  e.store_imm32(BACKSTEP_FIELD(exit), id);
+  e.jump(pad_address(Pad::HostOp));
+  if (over) {
+    over[-1] = static_cast<uint8_t>(e.p - over);
+    e.load(RCX, BACKSTEP_FIELD(spill_rcx));
+  }
+  kExits[id] = {b.pc, e.address(), ExitKind::Break, 0, 0};
+}
+
+}  // namespace
+
+void emit_prefix(Emitter& e, Address pc, bool roomy) {
   Break* b = bs_cache.inline_breaks ? find_break(pc) : nullptr;
   if (!b || b->prefix || (!b->asked && !b->counting)) return;
   b->prefix = e.address();
-  if (b->counting && !b->asked) {
-    static constexpr uint8_t kAddOne[] = {0x48, 0x8d, 0x40, 0x01};  // lea rax, [rax+1]
-    const auto count = reinterpret_cast<uint64_t>(&b->count);
-    e.store(RAX, BACKSTEP_FIELD(spill_rax));
-    e.u8(0x48), e.u8(0xa1), e.u64(count);  // mov rax, [count]
-    e.raw(kAddOne);
-    e.u8(0x48), e.u8(0xa3), e.u64(count);  // mov [count], rax
-    e.load(RAX, BACKSTEP_FIELD(spill_rax));
+  b->question = b->asked;
+  b->filter_size = 0;
+  if (b->question) {
+    emit_question(e, *b, roomy);
   } else {
-    const uint32_t id = bs_cache.exits++;
-    e.store_imm32(BACKSTEP_FIELD(exit), id);
-    e.jump(pad_address(Pad::HostOp));
-    kExits[id] = {pc, e.address(), ExitKind::Break, 0, 0};
+    emit_counter(e, *b);
   }
   b->prefix_size = static_cast<uint8_t>(e.address() - b->prefix);
+  __builtin_memcpy(b->begin, byte_at(b->prefix), sizeof b->begin);
+}
+
+uint32_t behind_filter(uint32_t at) {
+  const uint32_t id = block_at(at);
+  if (!id) return 0;
+  const Block& block = kBlocks[id];
+  const uint8_t* meta = kMeta + block.meta;
+  Address pc = block.guest;
+  uint32_t cache = block.cache;
+  for (unsigned i = 0; i < block.count && cache + meta[2 * i + 1] <= at; i++)
+    pc += meta[2 * i], cache += meta[2 * i + 1];
+  const Break* b = find_break(pc);
+  if (!b || b->prefix != cache || at - (cache + kFilterAt) >= b->filter_size) return 0;
+  return cache + kFilterAt + b->filter_size;
 }
 
 uint32_t prefix_at(Address pc, uint32_t cache) {
@@ -279,6 +401,19 @@ void forget_all_breaks() {
     if (b.cache) leave(kByCache, i);
     b.cache = b.prefix = 0;
     drop_if_unused(b);
+  }
+}
+
+void take_lanes() {
+  Context& ctx = context();
+  if (!bs_cache.vector) return;
+  for (unsigned i = 0; i < kLanes; i++) {
+    if (!bs_cache.lanes[i]) continue;
+    unsigned char* counted = ctx.xsave + bs_cache.hi16_offset + i * 64;
+    uint64_t passes;
+    __builtin_memcpy(&passes, counted, sizeof passes);
+    kBreaks[bs_cache.lanes[i]].count += passes;
+    __builtin_memset(counted, 0, 16);  // both halves count
   }
 }
 

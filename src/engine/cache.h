@@ -119,10 +119,20 @@ inline constexpr uint64_t kArenasTotal = 8 * kArenaSize;
 static_assert(layout::kArenas + 6 * kArenaSize + 0x1000'0000 == 0x2e01'9000'0000);  // kWide, known to entry.S
 inline uint32_t* const kJumps = reinterpret_cast<uint32_t*>(layout::kJumpTable);
 
+// Code of the client's that says whether a question has to be asked: it leaves 0 in rcx if not. It may change
+// rax, rcx, rdx and flags, and finds the guest's values of these registers in Context::spill_rax and so on; a
+// fault in it means that the question is asked.
+struct Filter {
+  const uint8_t* code = nullptr;
+  uint32_t size = 0;  // 0: there is none
+};
+inline constexpr uint32_t kMostFilter = 96;
+
 // A place where something happens before the instruction there is executed (breaks_hot.cc).
 struct Break {
   Address pc;          // 0: a free entry
   const void* asked;   // the client's, for hooks.reached_hot; null: nothing is asked
+  Filter filter;       // where nothing needs to be asked
   uint64_t count;      // passes that translated code has counted
   uint32_t cache;      // where its int3 is; 0: there is none
   uint32_t prefix;     // where the code in front of the instruction begins; 0: there is none
@@ -130,11 +140,17 @@ struct Break {
   uint16_t users;      // who want the guest to stop there, whatever is asked
   uint8_t byte;        // what was where the int3 is
   uint8_t prefix_size;
+  uint8_t filter_size;  // … of which so many bytes are a filter
+  uint8_t begin[5];     // its first bytes, while there is a jump over it
+  bool question;        // it asks; else it counts
   bool counting;
+  uint8_t lane;  // the vector register that counts, see kLanes; 0: none
 };
 inline constexpr uint8_t kTrapByte = 0xcc;  // int3
 inline constexpr uint32_t kMaxBreaks = 1 << 20;
-inline constexpr uint32_t kQuestionSize = 16;
+// Registers beside those of the tick counter that count passes, where the counter is one: lane n is
+// xmm(15+n), its count is taken out whenever the guest leaves the cache.
+inline constexpr uint32_t kLanes = 13;
 inline Break* const kBreaks = reinterpret_cast<Break*>(layout::kBreaks);  // index 0 is never used
 
 struct DataRange {
@@ -179,9 +195,16 @@ struct Cache {
   uint32_t break_count;  // entries in use …
   uint32_t break_top;    // … all below this one
   uint32_t free_break;   // head of the list of free ones below that; 0: none
-  bool inline_breaks;    // code that is translated from now on asks and counts by itself
-  bool cover;            // blocks end with the first branch: what is translated is executed …
-  uint64_t covered;      // … and so many have left the cache (kCovered)
+  // The last question that was answered without the host. A signal may have come meanwhile, and stops the
+  // guest in front of that instruction: it is not to be asked again.
+  ControlPoint answered;
+  bool filters;            // there may be filters in the code
+  bool inline_breaks;      // code that is translated from now on asks and counts by itself
+  uint32_t lanes_used;     // how many counting registers are somebody's …
+  uint32_t lanes[kLanes];  // … and whose: index of the Break, 0: nobody's
+  bool cover;              // blocks end with the first branch: what is translated is executed …
+  uint64_t covered;        // … and so many have left the cache (kCovered)
+  bool shadow;             // what is written to is marked in the shadow (shadow_hot.cc)
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
@@ -226,13 +249,17 @@ struct Emitter;
 bool add_break(Address pc);  // the guest stops there; counted. False: there are too many
 void remove_break(Address pc);
 // The client is asked there: by a stop (Stop::Break) or, if inlined, first by hooks.reached_hot.
-bool ask_at(Address pc, const void* what);
+bool ask_at(Address pc, const void* what, const Filter& filter = {});
 // Passes are counted: by the client, who gets a stop, or, if inlined, in Break::count.
 bool count_at(Address pc);
 void forget_asked(Address pc);    // neither of the two
 void inline_breaks(bool wanted);  // outside of the cache, which it may empty
 Break* find_break(Address pc);
-void emit_prefix(Emitter& e, Address pc);        // if one is wanted there
+// If one is wanted there. `roomy`: what comes behind it is short, there is room for a filter.
+void emit_prefix(Emitter& e, Address pc, bool roomy);
+// A fault at this place in the cache is that of a filter: where to go on, with something else than 0 in rcx.
+// 0: it is not.
+uint32_t behind_filter(uint32_t cache);
 uint32_t prefix_at(Address pc, uint32_t cache);  // size of what is in front of a translated instruction
 bool prefixes_wanted();                          // in what is translated from now on
 bool needs_host(Address pc);                     // a question was met there
@@ -241,6 +268,7 @@ void patch_breaks(Address start, Address end);   // code of that range can be ex
 void patch_breaks_of(const Block& block);        // it was translated
 void forget_breaks_of(const Block& block);       // it is about to go
 void forget_all_breaks();                        // all code is
+void take_lanes();                               // what registers have counted is in the breaks from now on
 bool data_watched(Address page);
 // --- watch_hot.cc ---
 // `used`: registers that the code around it needs.
@@ -249,6 +277,15 @@ void emit_store_check(Emitter& e, const isa::Insn& in, const uint8_t* code, Addr
 uint32_t widen_store_check(const Check& check);
 void mark_watched(const DataRange* ranges, uint32_t count);  // all others are forgotten
 bool watch_matches();  // does the address that a store check found lie near a watched range?
+// --- shadow_hot.cc ---
+// In front of an instruction: what it writes cannot be marked behind it, so the client executes it alone
+// (Stop::Watched).
+void emit_shadow_question(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
+// Behind it: what it has written is marked.
+void emit_shadow_mark(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
+void emit_shadow_push(Emitter& e);  // … behind a push of eight bytes
+// Somebody else writes there. Nothing happens if there is no shadow.
+void mark_written(Address start, uint64_t size);
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);
 // The check whose load is at a cache address; null: none.

@@ -207,7 +207,9 @@ Reason Engine::enter(uint32_t address) {
   constexpr Tick kFull = 1ull << 32;
   Tick left = ctx.limit > ctx.tick ? ctx.limit - ctx.tick : 0;
   ctx.alarm = kFull - std::min(left, kFull);
-  return static_cast<Reason>(bs_enter());
+  const auto reason = static_cast<Reason>(bs_enter());
+  if (bs_cache.lanes_used) take_lanes();
+  return reason;
 }
 
 // Replays with a debugger or a question need them, others not.
@@ -217,6 +219,11 @@ void Engine::keep_breaks() {
   madvise(reinterpret_cast<void*>(layout::kBreaks), layout::kBreaksSize, MADV_NOHUGEPAGE);
   bs_cache.break_top = 1;
   bs_cache.keep_jumps = true;
+}
+
+void Engine::translate_here() {
+  std::optional<Stop> none;
+  if (!transient_) address_of_rip(none);
 }
 
 void Engine::pass_break() {
@@ -464,6 +471,33 @@ std::vector<DataRange> Engine::covered() const {
   for (uint32_t i = 1; i < bs_cache.blocks; i++)
     all.push_back({kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size});
   return all;
+}
+
+bool Engine::set_shadow(bool shadow) {
+  if (!shadow && !bs_cache.shadow) return true;
+  auto start_of = [](const layout::Zone& z) { return layout::page_down(layout::shadow_of(z.start)); };
+  auto size_of = [&](const layout::Zone& z) {
+    return layout::page_up(layout::shadow_of(z.end)) - start_of(z);
+  };
+  translations_.save();
+  for (const layout::Zone& z : layout::kShadowed)
+    if (bs_cache.shadow) munmap(reinterpret_cast<void*>(start_of(z)), size_of(z));
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  size_t mapped = 0;
+  for (const layout::Zone& z : layout::kShadowed) {
+    auto* at = reinterpret_cast<void*>(start_of(z));
+    if (!shadow || mmap(at, size_of(z), PROT_READ | PROT_WRITE, kFlags, -1, 0) != at) break;
+    madvise(at, size_of(z), MADV_NOHUGEPAGE);  // a mark should not cost 2 MB
+    mapped++;
+  }
+  bs_cache.shadow = mapped == std::size(layout::kShadowed);
+  for (size_t i = 0; i < mapped && !bs_cache.shadow; i++) {
+    const layout::Zone& z = layout::kShadowed[i];
+    munmap(reinterpret_cast<void*>(start_of(z)), size_of(z));
+  }
+  flush();
+  load_translations();
+  return bs_cache.shadow == shadow;
 }
 
 void Engine::load_translations() {

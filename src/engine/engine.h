@@ -45,6 +45,8 @@ class Engine {
 
   // run() begins with the instruction at rip, whatever is asked or counted in front of it.
   void pass_break();
+  // Has the code at rip translated, if there is any and nothing else is to happen there first.
+  void translate_here();
 
   // The guest is in a repeated string instruction that has met a fault and may have done a part of its work,
   // which no (tick, pc) tells: nothing from outside may happen here. (run() goes on to its end before it
@@ -70,6 +72,11 @@ class Engine {
   // end or to where the guest has stopped since.
   void set_cover(bool cover);
   std::vector<DataRange> covered() const;
+
+  // From now on each byte that is written to is marked in the shadow of the guest's memory, which is empty at
+  // the beginning; what translated code cannot mark is the client's (Stop::Watched, mark_written). False:
+  // there is no room for it.
+  bool set_shadow(bool shadow);
 
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();

@@ -214,6 +214,11 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
       if (ctx.stop_request) uc->uc_mcontext.gregs[REG_EFL] &= ~static_cast<greg_t>(kTrapFlag);
       return;
     }
+    if (const uint32_t behind = in_cache && bs_cache.filters ? behind_filter(static_cast<uint32_t>(pc)) : 0) {
+      uc->uc_mcontext.gregs[REG_RCX] = 1;
+      uc->uc_mcontext.gregs[REG_RIP] = behind;
+      return;
+    }
     const bool lookup = in_cache && signo == SIGSEGV && is_lookup(pc);
     if (lookup && canonical(r11)) {
       // The target lies beyond the jump table: this site takes the wide way from now on.

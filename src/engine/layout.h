@@ -79,6 +79,31 @@ inline constexpr uint64_t kCovered =
     0x2f10'0000'0000;  // code that was executed and is not in the cache any more
 inline constexpr uint64_t kCoveredSize = 0x4000'0000;
 
+// The shadow of the guest's memory (shadow_hot.cc): one byte for each, at a distance that translated code
+// reaches by a gs: prefix (the jump table is GS's base) and a 32-bit displacement. No multiple of 4096, or a
+// store to the shadow would be taken for one to what is loaded next. Not all addresses have a place for
+// theirs: not those whose shadow would be the jump table or the host's own memory. Whoever uses memory there
+// does without.
+inline constexpr int32_t kShadowDistance = -0x7000'0000 + 0x540;
+inline constexpr uint64_t shadow_of(uint64_t address) {
+  return address + kJumpTable + static_cast<int64_t>(kShadowDistance);
+}
+struct Zone {
+  uint64_t start, end;
+};
+inline constexpr Zone kShadowed[] = {
+    {0x1'0000, 0x6000'0000}, {0x1'c000'0000, 0x2550'0000'0000}, {0x2670'0000'0000, kDataEnd}};
+inline constexpr bool has_shadow(uint64_t start, uint64_t end) {
+  for (const Zone& z : kShadowed)
+    if (start >= z.start && end <= z.end) return true;
+  return false;
+}
+static_assert(shadow_of(kShadowed[0].start) > kCovered + kCoveredSize);
+static_assert(shadow_of(kShadowed[0].end) < kJumpTable);
+static_assert(shadow_of(kShadowed[1].start) > kJumpTable + kJumpTableSize);
+static_assert(shadow_of(kShadowed[1].end) < 0x5555'0000'0000);    // where the kernel puts our program …
+static_assert(shadow_of(kShadowed[2].start) > 0x5660'0000'0000);  // … and its heap
+
 // What the guest may never get, whatever address it asks for.
 inline constexpr bool overlaps_engine(uint64_t start, uint64_t end) {
   auto hits = [&](uint64_t a, uint64_t b) { return start < b && a < end; };

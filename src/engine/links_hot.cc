@@ -332,7 +332,11 @@ extern "C" uint64_t bs_hot_hostop() {
   Context& ctx = context();
   const Exit& exit = kExits[ctx.exit];
   ctx.rip = exit.target;
-  if (exit.kind == ExitKind::Break) return needs_host(exit.target) ? 0 : exit.patch;
+  if (exit.kind == ExitKind::Break) {
+    if (needs_host(exit.target)) return 0;
+    bs_cache.answered = {ctx.tick, exit.target};
+    return exit.patch;
+  }
   if (exit.kind == ExitKind::Watch) return exit.patch && !watch_matches() ? exit.patch : 0;
   if (exit.length == 0) return 0;
   isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);

@@ -164,12 +164,13 @@ void emit_landing(Emitter& e, Address pc) {
 void emit_push(Emitter& e, Address value) {
   if (value < 0x8000'0000) {
     e.u8(0x68), e.u32(static_cast<uint32_t>(value));
-    return;
+  } else {
+    bs_cache.cold -= 16;  // push qword [rip+pool]
+    __builtin_memcpy(bs_cache.cold, &value, 8);
+    e.u8(0xff), e.u8(0x35);
+    e.relative(static_cast<uint32_t>(reinterpret_cast<uint64_t>(bs_cache.cold)));
   }
-  bs_cache.cold -= 16;  // push qword [rip+pool]
-  __builtin_memcpy(bs_cache.cold, &value, 8);
-  e.u8(0xff), e.u8(0x35);
-  e.relative(static_cast<uint32_t>(reinterpret_cast<uint64_t>(bs_cache.cold)));
+  if (bs_cache.shadow && !bs_cache.stepping) emit_shadow_push(e);
 }
 
 bool reaches(const Emitter& e, unsigned length, Address target, int32_t* disp) {
@@ -537,9 +538,14 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     uint8_t* at = b.e.p;
     if (c.check || c.watch) b.used |= named_registers(in, code);
-    if (c.inline_breaks && !transient) emit_prefix(b.e, pc);
+    // What an instruction becomes has at most 255 bytes.
+    const bool roomy = !in.gs && !c.watch && (c.vector || !c.check);
+    if (c.inline_breaks && !transient) emit_prefix(b.e, pc, roomy);
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
+    const bool shadow = c.shadow && !c.stepping;
+    if (shadow) emit_shadow_question(b.e, in, code, pc);
     ended = emit_instruction(b, in, code, pc);
+    if (shadow) emit_shadow_mark(b.e, in, code, pc);
     const bool straight = in.cls == Class::Plain || in.cls == Class::Evex || in.cls == Class::Gs;
     meta[2 * count] = in.length;
     meta[2 * count + 1] = static_cast<uint8_t>(b.e.p - at);

@@ -247,7 +247,9 @@ void Translations::begin() {
 
 void Translations::load() {
   // What is kept has nothing in front of its instructions (breaks_hot.cc).
-  if (!used() || bs_cache.cover || bs_cache.watch || bs_cache.evex_seen || prefixes_wanted()) return;
+  if (!used() || bs_cache.cover || bs_cache.watch || bs_cache.shadow || bs_cache.evex_seen ||
+      prefixes_wanted())
+    return;
   begin();
   ranges_.clear();
   made_before_ = bs_cache.stats.blocks + bs_cache.stats.misses;
@@ -373,7 +375,7 @@ void Translations::forget(Address start, Address end) {
 void Translations::save() {
   const Cache& c = bs_cache;
   constexpr uint32_t kFewest = 64;
-  if (!used() || c.cover || c.watch || c.evex_seen || c.break_count || !c.link) return;
+  if (!used() || c.cover || c.watch || c.shadow || c.evex_seen || c.break_count || !c.link) return;
   if (c.blocks < kFewest) return;  // the cache was emptied a moment ago
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;

@@ -17,171 +17,19 @@
 //   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb exit
 //   mov rax, [watch_flags]; add al, 0x7f; sahf; mov rax, [watch_rax]
 //
-// What writes where cannot be told from the ModRM operand alone is told by the table in store_of(): unknown
-// instructions with a memory operand count as stores, and a few strange ones always go to the client.
+// What writes where is told by the table in isa/stores_hot.cc: unknown instructions with a memory operand
+// count as stores, and a few strange ones always go to the client.
 #include "base/hot.h"
 #include "engine/cache.h"
 #include "engine/emit.h"
 #include "isa/decode.h"
+#include "isa/stores.h"
 
 namespace backstep::engine {
 namespace {
 
-using isa::Class;
 using isa::Insn;
-
-enum class Store { None, Operand, Stack, Rdi, Always };
-
-bool reads_only(const Insn& in) {
-  const unsigned reg = in.modrm >> 3 & 7;
-  if (in.map == 0) {
-    if (in.opcode < 0x40) return (in.opcode & 7) == 2 || (in.opcode & 7) == 3 || (in.opcode & 0x38) == 0x38;
-    switch (in.opcode) {
-      case 0x63:
-      case 0x69:
-      case 0x6b:
-      case 0x84:
-      case 0x85:
-      case 0x8a:
-      case 0x8b:
-      case 0x8d:
-        return true;
-      case 0x80:
-      case 0x81:
-      case 0x83:
-        return reg == 7;  // cmp
-      case 0xf6:
-      case 0xf7:
-        return reg != 2 && reg != 3;  // all but not, neg
-      default:
-        return false;
-    }
-  }
-  if (in.map == 1) {
-    if (in.opcode >= 0x40 && in.opcode <= 0x4f && in.encoding == 0) return true;  // cmov
-    switch (in.opcode) {
-      case 0x0d:
-      case 0x10:
-      case 0x12:
-      case 0x14:
-      case 0x15:
-      case 0x16:
-      case 0x18:
-      case 0x1f:
-      case 0x28:
-      case 0x2a:
-      case 0x2c:
-      case 0x2d:
-      case 0x2e:
-      case 0x2f:
-      case 0x51:
-      case 0x54:
-      case 0x55:
-      case 0x56:
-      case 0x57:
-      case 0x58:
-      case 0x59:
-      case 0x5a:
-      case 0x5b:
-      case 0x5c:
-      case 0x5d:
-      case 0x5e:
-      case 0x5f:
-      case 0x6e:
-      case 0x6f:
-      case 0x74:
-      case 0x75:
-      case 0x76:
-      case 0xa3:
-      case 0xaf:
-      case 0xb6:
-      case 0xb7:
-      case 0xbc:
-      case 0xbd:
-      case 0xbe:
-      case 0xbf:
-      case 0xc6:
-      case 0xdb:
-      case 0xeb:
-      case 0xef:
-      case 0xfe:
-        return true;
-      default:
-        return false;
-    }
-  }
-  return false;
-}
-
-Store store_of(const Insn& in) {
-  if (in.cls == Class::Call || in.cls == Class::CallInd) return Store::Stack;
-  if (in.cls != Class::Plain && in.cls != Class::Evex && in.cls != Class::Gs) return Store::None;
-  const bool memory = in.memory_operand();
-  if (in.encoding == 3) return memory ? Store::Always : Store::None;
-  if (in.encoding == 2) {
-    // Displacements of one byte are scaled, scatters have many addresses.
-    if (!memory) return Store::None;
-    return in.modrm >> 6 == 1 || (in.map == 2 && in.opcode >= 0xa0 && in.opcode <= 0xa3) ? Store::Always
-                                                                                         : Store::Operand;
-  }
-  if (in.encoding == 1 && in.map == 2 && in.opcode >= 0x90 && in.opcode <= 0x93)
-    return Store::None;  // gathers
-  if (in.map == 0 && in.encoding == 0) {
-    switch (in.opcode) {
-      case 0x50:
-      case 0x51:
-      case 0x52:
-      case 0x53:
-      case 0x54:
-      case 0x55:
-      case 0x56:
-      case 0x57:
-      case 0x68:
-      case 0x6a:
-      case 0x9c:
-        return Store::Stack;
-      case 0x6c:
-      case 0x6d:
-      case 0xa4:
-      case 0xa5:
-      case 0xaa:
-      case 0xab:
-        return in.rep || in.repne ? Store::Always : Store::Rdi;
-      case 0xa2:
-      case 0xa3:
-      case 0xc8:
-      case 0x8f:  // mov to a 64-bit address, enter, pop
-        if (in.opcode == 0x8f && !memory) return Store::None;
-        return Store::Always;
-      case 0xff:
-        if ((in.modrm >> 3 & 7) == 6) return Store::Stack;
-        break;
-      default:
-        break;
-    }
-  }
-  if (in.map == 1 && in.encoding == 0) {
-    if (in.opcode == 0xa0 || in.opcode == 0xa8) return Store::Stack;  // push fs, gs
-    if (in.opcode == 0x01 && in.modrm == 0xfc) return Store::Always;  // clzero
-    if (memory && (in.opcode == 0xab || in.opcode == 0xb3 || in.opcode == 0xbb))
-      return Store::Always;  // bts, btr, btc: far from their operand
-  }
-  if (in.map == 1 && in.opcode == 0xf7 && !memory) return Store::Rdi;  // maskmovdqu
-  if (in.map == 2 && in.opcode == 0xf8) return Store::Always;          // movdir64b
-  return memory && !reads_only(in) ? Store::Operand : Store::None;
-}
-
-// Bytes that a store to its operand writes at most.
-unsigned operand_size(const Insn& in, Store store) {
-  if (store == Store::Stack || store == Store::Rdi) return in.map == 1 ? 16 : 8;
-  if (in.encoding == 2) return 64;
-  if (in.encoding == 1) return 32;
-  if (in.map != 0) return 16;
-  if (in.opcode >= 0xd8 && in.opcode <= 0xdf) return 16;  // x87
-  if (in.opcode == 0x8c) return 2;                        // mov from a segment register
-  if (!(in.opcode & 1)) return 1;
-  return in.rex & 8 ? 8 : in.opsize ? 2 : 4;
-}
+using isa::Store;
 
 // lea reg, <the instruction's operand>
 void emit_address(Emitter& e, int reg, const Insn& in, const uint8_t* code, Address pc) {
@@ -240,8 +88,8 @@ bool is_far(const Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
 }
 
 // Goes on behind the check, or at `exit` if the operand begins between the first and the last watched byte.
-void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store store, const Insn& in, const uint8_t* code,
-                     Address pc) {
+void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store::Where store, const Insn& in,
+                     const uint8_t* code, Address pc) {
   e.store(RAX, BACKSTEP_FIELD(watch_rax));
   e.raw(kSaveFlags);
   e.store(RAX, BACKSTEP_FIELD(watch_flags));
@@ -275,7 +123,8 @@ void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store store, const 
 
 // Goes on behind the check, or runs into the fence if the operand's page is in the map. Returns the address
 // of the load that does.
-uint32_t emit_page_check(Emitter& e, int reg, Store store, const Insn& in, const uint8_t* code, Address pc) {
+uint32_t emit_page_check(Emitter& e, int reg, Store::Where store, const Insn& in, const uint8_t* code,
+                         Address pc) {
   const int high = reg >> 3, low = reg & 7;
   const auto both = static_cast<uint8_t>(low << 3 | low);
   auto rex = [&](int bits) {  // of a 32-bit instruction
@@ -310,12 +159,12 @@ uint32_t emit_page_check(Emitter& e, int reg, Store store, const Insn& in, const
 }  // namespace
 
 void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc, uint32_t used) {
-  Store store = store_of(in);
-  if (store == Store::None) return;
-  if (is_far(e, in, code, pc)) store = Store::Always;
+  const Store written = isa::store_of(in, code);
+  if (written.where == Store::None) return;
+  const Store::Where store = is_far(e, in, code, pc) ? Store::Unknown : written.where;
   const uint32_t id = bs_cache.exits++;
-  kExits[id] = {pc, 0, ExitKind::Watch, in.length, static_cast<uint16_t>(operand_size(in, store))};
-  if (store == Store::Always) {
+  kExits[id] = {pc, 0, ExitKind::Watch, in.length, written.size};
+  if (store == Store::Unknown) {
     leave(e, id);
     return;
   }

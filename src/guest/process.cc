@@ -255,6 +255,7 @@ bool Process::writable(uint64_t addr, uint64_t size) {
     at = r->end;
   }
   prepare_write(addr, addr + size);
+  engine::mark_written(addr, size);
   return true;
 }
 
@@ -267,6 +268,7 @@ bool Process::copy_out(uint64_t addr, const void* from, uint64_t size) {
   }
   const uint64_t n = std::min(size, end - addr);
   prepare_write(addr, addr + n);
+  engine::mark_written(addr, n);
   return bs_guarded_copy(reinterpret_cast<void*>(addr), from, n) && n == size;
 }
 

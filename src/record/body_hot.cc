@@ -54,7 +54,7 @@ namespace {
 constexpr long kExitGroup = 231, kSigaction = 13, kPrctl = 157, kTgkill = 234, kEintr = -4;
 constexpr long kFutex = 202, kExit = 60, kTgsigqueue = 297, kSigmask = 14, kMmap = 9, kMunmap = 11;
 constexpr long kNotMade = -513;  // bs_call
-constexpr long kSigaltstack = 131, kPause = 34;
+constexpr long kSigaltstack = 131, kPause = 34, kNanosleep = 35;
 constexpr long kWaitPrivate = 128, kWakePrivate = 129;
 constexpr unsigned long kStackSize = 64 << 10;  // a signal frame with all vector state takes about 12 KB
 // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, PARENT_SETTID, CHILD_CLEARTID
@@ -95,13 +95,24 @@ long start(Body& body, unsigned long flags, void (*life)(void*));
 void tell(Body& body, Body::Command command);
 void live(void* argument);
 
+void block(uint64_t mask) {
+  mask &= ~kFaults;
+  hot::syscall6(kSigmask, 2, address(&mask), 0, 8, 0, 0);
+}
+
 [[noreturn]] void sit() {
+  block(~0ull);
   hot::syscall6(kSigaltstack, address(moving.alternate), 0, 0, 0, 0, 0);
   bs_take_seat(&moving.stack);
 }
 
 constexpr long kPoll = 7, kEpollWait = 232, kEpollPwait = 281, kEpollPwait2 = 441, kSigtimedwait = 128,
                kSemtimedop = 220;
+
+bool is_timed(long nr) {
+  return nr == kPoll || nr == kEpollWait || nr == kEpollPwait || nr == kEpollPwait2 || nr == kSigtimedwait ||
+         nr == kSemtimedop;
+}
 
 int64_t now_ns() {
   constexpr long kClockGettime = 228, kMonotonic = 1;
@@ -136,25 +147,54 @@ void forget_sigpipe() {
   hot::syscall6(kSigtimedwait, address(&set), 0, address(none), 8, 0, 0);
 }
 
-// Signals of ours that have nothing to do with it do not end a call: they come to the first kernel thread
-// only, where the runner was.
+// Has something come late since this was asked last?
+bool was_late(int tid) {
+  for (int& late : bs_wakeups.late)
+    if (__atomic_load_n(&late, __ATOMIC_SEQ_CST) == tid) {
+      __atomic_store_n(&late, 0, __ATOMIC_SEQ_CST);
+      return true;
+    }
+  return false;
+}
+
+// Waits for the runner to take what was passed on from here to the process: of these one comes at a time.
+// (And while the process ends: there is nothing to be done any more.) False: the call is not to be made
+// again, for there is also a signal for the guest thread itself.
+bool wait_for_taking(const Body& body) {
+  const long brief[2] = {0, 50'000};
+  for (;;) {
+    bool waiting = __atomic_load_n(&bs_wakeups.ending, __ATOMIC_SEQ_CST);
+    for (const Passed& place : bs_passed) {
+      if (__atomic_load_n(&place.state, __ATOMIC_SEQ_CST) != Passed::kThere || !place.signo) continue;
+      if (place.from != body.tid) continue;
+      if (!place.to_process) return false;
+      waiting = true;
+    }
+    if (!waiting) return true;
+    if (__atomic_load_n(&body.interrupt, __ATOMIC_SEQ_CST)) return false;
+    hot::syscall6(kNanosleep, address(brief), 0, 0, 0, 0, 0);
+  }
+}
+
+// Signals that are not for the guest thread do not end its call: those of ours, which come where the runner
+// was when they were asked for, and those to the process, which another one may be to have. (If it is this
+// one, the runner says so: Body::interrupt.)
 long make_call(Body& body) {
   constexpr long kEpipe = -32;
-  const bool first = body.tid == bs_wakeups.pid;
-  int64_t since = first ? now_ns() : 0;
+  int64_t since = is_timed(body.call[0]) ? now_ns() : 0;
   bool begun = false;  // the kernel has seen the call: so it does not count as not made
-  if (first) bs_wakeups.late = 0;
+  if (!body.pid) was_late(body.tid);
   for (;;) {
     long result = bs_call(body.call[0], reinterpret_cast<const uint64_t*>(body.call + 1), &body.interrupt);
     if (result == kEpipe && !body.pid) forget_sigpipe();
-    if ((result != kEintr && result != kNotMade) || !first) return result;
+    if ((result != kEintr && result != kNotMade) || body.pid) return result;
     begun |= result == kEintr;
     if (begun) result = kEintr;
-    if (__atomic_load_n(&body.interrupt, __ATOMIC_SEQ_CST) || !bs_wakeups.late) return result;
-    for (const Passed& place : bs_passed)
-      if (__atomic_load_n(&place.state, __ATOMIC_SEQ_CST) == Passed::kThere && place.signo) return result;
-    bs_wakeups.late = 0;
-    shorten(body, since);
+    if (__atomic_load_n(&body.interrupt, __ATOMIC_SEQ_CST) || !was_late(body.tid)) return result;
+    // The runner waits for this one, and takes nothing before it is there.
+    if (__atomic_load_n(&body.busy, __ATOMIC_SEQ_CST) == kAwaited || !wait_for_taking(body)) return result;
+    block(body.mask);
+    if (is_timed(body.call[0])) shorten(body, since);
   }
 }
 
@@ -164,8 +204,12 @@ void work(Body& body) {
     while ((command = __atomic_load_n(&body.command, __ATOMIC_ACQUIRE)) == Body::Nothing)
       hot::syscall6(kFutex, address(&body.command), kWaitPrivate, Body::Nothing, 0, 0, 0);
     if (command == Body::Leave) break;
-    __atomic_store_n(&body.command, Body::Nothing, __ATOMIC_RELAXED);
+    // Another one may have come on top of a mask, which nobody waits for.
+    command = __atomic_exchange_n(&body.command, Body::Nothing, __ATOMIC_SEQ_CST);
+    if (command == Body::Leave) break;
     if (command == Body::Sit) sit();
+    if (!__atomic_exchange_n(&body.masked, 1, __ATOMIC_SEQ_CST)) block(body.mask);
+    if (command == Body::Mask) continue;
     body.result = command == Body::Start ? start(*body.other, kCloneFlags, live) : make_call(body);
     if (__atomic_exchange_n(&body.busy, 0, __ATOMIC_SEQ_CST) == kAwaited)
       hot::syscall6(kFutex, address(&body.busy), kWakePrivate, 1, 0, 0, 0);
@@ -178,6 +222,7 @@ void work(Body& body) {
 void live(void* argument) {
   Body& body = *static_cast<Body*>(argument);
   work(body);
+  was_late(body.tid);
   while (body.tid == bs_wakeups.pid) hot::syscall6(kPause, 0, 0, 0, 0, 0, 0);
   for (;;) hot::syscall6(kExit, 0, 0, 0, 0, 0, 0);
 }
@@ -187,7 +232,9 @@ void leave_seat(void* argument) {
   constexpr uint64_t kDisable = 2;
   const uint64_t none[3] = {0, kDisable, 0};
   hot::syscall6(kSigaltstack, address(none), 0, 0, 0, 0, 0);
+  const uint64_t mask = static_cast<Body*>(argument)->mask;
   tell(*moving.to, Body::Sit);
+  block(mask);
   live(argument);
 }
 
@@ -322,6 +369,7 @@ bool pass(Fill fill) {
       continue;
     fill(place);
     __atomic_store_n(&place.state, Passed::kThere, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&bs_wakeups.passed, 1, __ATOMIC_SEQ_CST);
     return true;
   }
   return false;
@@ -333,11 +381,27 @@ bool pass_timer(uint32_t timer, int overrun) {
   return pass([&](Passed& place) { place.signo = 0, place.timer = timer, place.overrun = overrun; });
 }
 
-bool pass_signal(int signo, const void* info) {
+bool pass_signal(int signo, const void* info, int from, bool to_process) {
   return pass([&](Passed& place) {
     place.signo = signo;
+    place.from = from;
+    place.to_process = to_process;
     hot::copy(place.info, info, sizeof place.info);
   });
+}
+
+void free_place(Passed& place) {
+  __atomic_store_n(&place.state, Passed::kFree, __ATOMIC_SEQ_CST);
+  __atomic_fetch_sub(&bs_wakeups.passed, 1, __ATOMIC_SEQ_CST);
+}
+
+void come_late(int tid) {
+  for (int& late : bs_wakeups.late)
+    if (__atomic_load_n(&late, __ATOMIC_SEQ_CST) == tid) return;
+  for (int& late : bs_wakeups.late) {
+    int nobody = 0;
+    if (__atomic_compare_exchange_n(&late, &nobody, tid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+  }
 }
 
 void begin_call(Body& body, uint64_t nr, const uint64_t args[6]) {
@@ -348,6 +412,16 @@ void interrupt_call(Body& body) {
   __atomic_store_n(&body.interrupt, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&body.busy, __ATOMIC_SEQ_CST))
     send_trap(body.pid ? body.pid : bs_wakeups.pid, body.tid, kInterruptSignal);
+}
+
+void take_mask_soon(Body& body, uint64_t mask) {
+  body.mask = mask;
+  __atomic_store_n(&body.masked, 0, __ATOMIC_SEQ_CST);
+  tell(body, Body::Mask);
+}
+
+void quiet(const Body& body) {
+  send_trap(bs_wakeups.pid, body.tid, kInterruptSignal);
 }
 
 void end_body(Body& body) {

@@ -13,7 +13,7 @@
 namespace backstep::recorder {
 
 struct Body {
-  enum Command : uint32_t { Nothing, Call, Leave, Start, Sit };
+  enum Command : uint32_t { Nothing, Call, Leave, Start, Sit, Mask };
   uint32_t command = Nothing;  // the body sleeps on this word
   uint32_t busy = 0;           // a call is under way; its result is there when this is 0 again
   uint32_t interrupt = 0;      // the call is to be called off
@@ -24,6 +24,10 @@ struct Body {
   long call[7] = {};  // number and arguments
   long result = 0;
   void* stack = nullptr;  // lowest address
+  // What it blocks when it is asked to do nothing, and in calls: what the guest thread does that it lends its
+  // tid (Recorder::show_mask). Others block everything.
+  uint64_t mask = ~0ull;
+  uint32_t masked = 1;    // 0: it is to take that before anything else
   Body* other = nullptr;  // whom it is to start
 };
 
@@ -32,8 +36,15 @@ struct Wakeups {
   uint32_t counter;  // grows with every event that the runner must look at; it sleeps on this word
   uint32_t idle;     // the runner sleeps
   int pid, runner;   // process and thread id of the runner
-  uint32_t moved;  // the runner has been elsewhere: its signals may come to a kernel thread that it has left
-  uint32_t late;   // one of those has come to the first kernel thread, and ended the call that it was in
+  uint32_t bodies;   // there may be kernel threads beside the runner
+  uint32_t moved;   // the runner has been elsewhere: its signals may come to a kernel thread that it has left
+  uint32_t passed;  // how many of bs_passed are there
+  uint32_t crowded;  // there was no room: a signal waits at its kernel thread, which blocks it
+  uint32_t ending;   // bodies that get kInterruptSignal block everything from now on …
+  uint32_t quiet;    // … and so many do
+  // Kernel threads to which a signal has come that is not for their guest thread: the call that it ended goes
+  // on.
+  int late[16];
 };
 extern Wakeups bs_wakeups;
 
@@ -45,6 +56,12 @@ inline constexpr uint64_t kLookSignal =
     0x6b63'6261'0000'0005;  // to the runner: it may have company (record_segments.cc)
 inline constexpr uint64_t kTimerSignal =
     0x6b63'6261'8000'0000;  // to the runner: a timer of the guest's (+ index)
+
+// It blocks `mask` in a moment, and in all calls that it is asked for.
+void take_mask_soon(Body& body, uint64_t mask);
+// Asks the kernel thread of a body to block everything but faults and SIGTRAP, also while it is in a call.
+// Wakeups::quiet counts those that do.
+void quiet(const Body& body);
 
 // Starts the kernel thread; all its signals but faults and SIGTRAP are blocked. False: the kernel refuses.
 bool start_body(Body& body);
@@ -72,7 +89,9 @@ void move_runner(Body& from, Body& to);
 struct Passed {
   uint32_t state;      // kFree, kBeingWritten, kThere
   uint32_t timer;      // index of a timer of the guest's, if signo is 0
-  int signo, overrun;  // else a signal to the first guest thread, whose body the kernel thread is
+  int signo, overrun;  // else a signal …
+  int from;            // … to this kernel thread, the body of a guest thread
+  bool to_process;     // … and certainly not to that thread alone
   unsigned char info[128];
   enum : uint32_t { kFree, kBeingWritten, kThere };
 };
@@ -80,7 +99,11 @@ inline constexpr unsigned kPassed = 64;
 extern Passed bs_passed[kPassed];
 // In its handler. False: there is no room.
 bool pass_timer(uint32_t timer, int overrun);
-bool pass_signal(int signo, const void* info);
+bool pass_signal(int signo, const void* info, int from, bool to_process);
+// By the runner, when it has what it wants of it.
+void free_place(Passed& place);
+// In the handler of a kernel thread: the call that it was in, if any, goes on.
+void come_late(int tid);
 
 // Makes the runner look around, from any thread.
 void wake_runner();

@@ -216,20 +216,28 @@ void Recorder::set_real_action(int signo) {
   syscall(SYS_rt_sigaction, signo, &real, nullptr, 8);
 }
 
-// What every thread blocks is left pending in the kernel. Faults are how the engine works: they are never
-// really blocked.
+// What is blocked is left pending in the kernel. Faults are how the engine works: they are never really
+// blocked. With threads each kernel thread blocks what the guest thread with its tid does, so that the kernel
+// finds who is to have a signal (record_seats.cc): so does the runner, if it has the first one's tid. What
+// comes to who makes a call is different: it is for any of them.
 void Recorder::set_real_mask() {
   tell_thread(process_.current());
   constexpr uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) |
                                1ull << (SIGILL - 1) | 1ull << (SIGTRAP - 1);
+  constexpr uint64_t kOfCalls = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
   const bool lodger = process_.current().lodger;
   uint64_t mask = lodger ? ~0ull : process_.signals.mask;
   for (const auto& [name, thread] : process_.threads())
     if (thread.get() != &process_.current() && !thread->lodger && !vfork_) mask &= thread->signals.mask;
+  if (bs_record.threads && !vfork_) {
+    const Task* const first = turns_.first();
+    const bool as_first = first && first->thread->tid == bs_wakeups.runner;
+    mask = (mask & kOfCalls) | ((as_first ? mask_of(*first) : ~0ull) & ~kOfCalls);
+  }
   mask &= ~kFaults;
   if (lodger) lodger_mask(process_.signals.mask & ~kFaults);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
-  if (bs_wakeups.moved) show_first_mask();
+  show_mask(turns_.current());
 }
 
 }  // namespace backstep::recorder

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/room_for_fds.h"
@@ -50,8 +51,22 @@ int64_t file_with(const std::string& text, uint64_t flags, const std::string& na
   return fd;
 }
 
+// Is the thread's body asleep in the kernel, in the call that it makes for it, or still on its way there? A
+// program that reads that a thread sleeps relies on a signal to end its call: one that comes on the way would
+// be delivered in front of it, and the call would wait for ever.
+bool sleeps_in_call(const Task& task) {
+  if (task.wait != Task::Wait::Call || !task.body) return true;
+  std::ifstream file(fmt::format("/proc/self/task/{}/syscall", task.body->tid));
+  std::string nr, first;
+  if (!(file >> nr)) return true;  // there is no /proc
+  file >> first;
+  // (Bodies that have nothing to do wait for a word of ours.)
+  return nr == std::to_string(task.body->call[0]) &&
+         first != fmt::format("{}", fmt::ptr(&task.body->command));
+}
+
 void show_state(const Task& task, bool current, Shown::Thread& thread) {
-  const bool waits = !current && task.wait != Task::Wait::None;
+  const bool waits = !current && task.wait != Task::Wait::None && sleeps_in_call(task);
   thread.state = task.held ? 't' : waits ? 'S' : 'R';
   if (!waits) return;
   const Thread& t = *task.thread;

@@ -567,26 +567,69 @@ bool is_runner() {
 // Another kernel thread of the same process, which may have a child of vfork in its memory.
 bool is_beside_runner() {
   constexpr long kGetpid = 39;
-  return bs_wakeups.moved && hot::syscall6(kGetpid, 0, 0, 0, 0, 0, 0) == bs_wakeups.pid && !is_runner();
+  return bs_wakeups.bodies && hot::syscall6(kGetpid, 0, 0, 0, 0, 0, 0) == bs_wakeups.pid && !is_runner();
+}
+
+void block_all(ucontext_t& uc, uint64_t but) {
+  uint64_t mask;
+  __builtin_memcpy(&mask, &uc.uc_sigmask, 8);
+  mask |= ~(but | kFaultSignals);
+  __builtin_memcpy(&uc.uc_sigmask, &mask, 8);
+}
+
+// In a body: the process ends, or becomes another program (Recorder::quiet_bodies).
+void become_quiet(ucontext_t& uc) {
+  uint64_t mask;
+  __builtin_memcpy(&mask, &uc.uc_sigmask, 8);
+  constexpr long kGettid = 186;
+  constexpr uint64_t kMark = 1ull << (SIGFPE - 1);  // never blocked otherwise
+  if (mask & kMark) return;                         // it did so already
+  mask |= ~kFaultSignals | kMark;
+  __builtin_memcpy(&uc.uc_sigmask, &mask, 8);
+  come_late(static_cast<int>(hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0)));
+  __atomic_fetch_add(&bs_wakeups.quiet, 1, __ATOMIC_SEQ_CST);
+}
+
+// Was it sent to the process, and the kernel chose the thread that has it? Others may have been sent to that
+// one alone: by tgkill (which says so), rt_tgsigqueueinfo, or for a descriptor (F_OWNER_TID).
+bool is_to_process(const siginfo_t& info) {
+  if (is_bare(info)) return false;  // nobody can tell
+  switch (info.si_code) {
+    case SI_USER:
+    case SI_KERNEL:
+    case SI_TIMER:
+    case SI_MESGQ:
+    case SI_ASYNCIO:
+      return true;
+    default:
+      return info.si_signo == SIGCHLD && info.si_code > 0;
+  }
 }
 
 // A signal that has come to a kernel thread which is not the runner: to one where the runner was when it was
-// asked for, or to the first guest thread, whose body the first kernel thread is then (record_seats.cc).
+// asked for, or to the body of a guest thread, which blocks what that does (Recorder::show_mask).
 void pass_on(const siginfo_t& info, ucontext_t& uc) {
+  constexpr long kGettid = 186, kTgsigqueue = 297;
+  const auto me = static_cast<int>(hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0));
   const auto value = reinterpret_cast<uint64_t>(info.si_value.sival_ptr);
   const bool told = info.si_code == SI_QUEUE || info.si_code == SI_TIMER;
   if (info.si_signo != SIGTRAP || !(told || info.si_code == SI_SIGIO)) {
     // The others wait in the kernel, as below. It may be one that is ignored.
-    if (bs_record.ignored_mask >> (info.si_signo - 1) & 1 && info.si_code <= 0) return;
-    pass_signal(info.si_signo, &info);
-    uint64_t mask;
-    __builtin_memcpy(&mask, &uc.uc_sigmask, 8);
-    mask |= ~(bs_record.fatal_mask | kFaultSignals);
-    __builtin_memcpy(&uc.uc_sigmask, &mask, 8);
+    if (bs_record.ignored_mask >> (info.si_signo - 1) & 1 && info.si_code <= 0) return come_late(me);
+    const bool to_process = is_to_process(info);
+    if (pass_signal(info.si_signo, &info, me, to_process)) {
+      if (to_process) come_late(me);
+      block_all(uc, bs_record.fatal_mask);
+    } else {
+      // No room: it waits here, until the runner has us take it once more.
+      block_all(uc, 0);
+      hot::syscall6(kTgsigqueue, bs_wakeups.pid, me, info.si_signo, reinterpret_cast<long>(&info), 0, 0);
+      __atomic_store_n(&bs_wakeups.crowded, 1, __ATOMIC_SEQ_CST);
+    }
   } else if (told && value == kDepartSignal) {
     return depart(uc);
   } else {
-    bs_wakeups.late = 1;
+    come_late(me);
     if (told && value >> 31 == kTimerSignal >> 31)
       pass_timer(static_cast<uint32_t>(value & 0x7fff'ffff), info.si_overrun);
     if (told && value == kCheckpointSignal) bs_record.checkpoint_request = true;
@@ -597,9 +640,11 @@ void pass_on(const siginfo_t& info, ucontext_t& uc) {
 // One of ours: it may be any, to the runner or to a body.
 engine::SignalVerdict look_everywhere(ucontext_t& uc) {
   if ((bs_record.threads || bs_wakeups.moved) && !is_runner()) {
+    constexpr long kGettid = 186;
+    if (bs_wakeups.ending) become_quiet(uc);
     depart(uc);
     if (bs_wakeups.moved) {
-      bs_wakeups.late = 1;
+      come_late(static_cast<int>(hot::syscall6(kGettid, 0, 0, 0, 0, 0, 0)));
       wake_runner();
     }
     return engine::SignalVerdict::Later;
@@ -622,8 +667,11 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     pc = reinterpret_cast<greg_t>(&bs_call_interrupted);
   const bool to_body = signo == SIGTRAP && about->si_code == SI_QUEUE &&
                        reinterpret_cast<uint64_t>(about->si_value.sival_ptr) == kInterruptSignal;
-  if (to_body) return engine::SignalVerdict::Later;
-  if (bs_wakeups.moved && !(signo == SIGTRAP && is_bare(*about)) && is_beside_runner()) {
+  if (to_body) {
+    if (bs_wakeups.ending) become_quiet(*uc);
+    return engine::SignalVerdict::Later;
+  }
+  if (bs_wakeups.bodies && !(signo == SIGTRAP && is_bare(*about)) && is_beside_runner()) {
     pass_on(*about, *uc);
     return engine::SignalVerdict::Later;
   }
@@ -668,10 +716,7 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* frame, bool
     hot::copy(&s.pending[s.pending_count], info, sizeof(siginfo_t));
     s.pending_count = s.pending_count + 1;
   }
-  uint64_t mask;
-  __builtin_memcpy(&mask, &uc->uc_sigmask, 8);
-  mask |= ~(s.fatal_mask | kFaultSignals);
-  __builtin_memcpy(&uc->uc_sigmask, &mask, 8);
+  block_all(*uc, s.fatal_mask);
   if (!(s.fatal_mask >> (signo - 1) & 1)) return engine::SignalVerdict::Stop;
   // Who leaves a core file is to be found between two instructions: SIGQUIT, ABRT, XCPU, XFSZ, SYS.
   constexpr uint64_t kCores = 1ull << 2 | 1ull << 5 | 1ull << 23 | 1ull << 24 | 1ull << 30;

@@ -529,6 +529,7 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
   } else {
     published_.end();
   }
+  quiet_bodies();
   uint64_t mask = process_.signals.mask;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   auto argv = pointers(next.options.command), envp = pointers(environment);
@@ -537,10 +538,13 @@ int64_t Recorder::do_exec(uint64_t nr, const uint64_t args[6]) {
     hand_to_kernel(process_.limits);
     hand_to_kernel(process_.current().filters);
   }
-  const long result =
-      hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()), reinterpret_cast<long>(argv.data()),
-                    reinterpret_cast<long>(envp.data()), 0, 0, 0);
+  // What bodies have got would be forgotten with them: so it comes first, and the call is made again.
+  const long result = has_passed() ? kNotMade
+                                   : hot::syscall6(SYS_execve, reinterpret_cast<long>(program.c_str()),
+                                                   reinterpret_cast<long>(argv.data()),
+                                                   reinterpret_cast<long>(envp.data()), 0, 0, 0);
   // The kernel refused.
+  rouse_bodies();
   if (!follow) try_to_make_room_for_memory();
   if (vfork_) {
     published_.vforked(vfork_depth_ - 1, getpid());

@@ -42,9 +42,22 @@ bool is_alone_for_kernel() {
 }
 
 void block_in_body(Body& body, uint64_t mask) {
+  body.mask = mask;
   for (int signo : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) mask &= ~(1ull << (signo - 1));
   const uint64_t args[6] = {SIG_SETMASK, reinterpret_cast<uint64_t>(&mask), 0, 8};
   call_now(body, SYS_rt_sigprocmask, args);
+}
+
+// What a kernel thread blocks for a guest thread that blocks this. Some come to who makes a call for the
+// guest, and are for who asked for it (finish_call).
+//
+// The first process of a PID namespace ignores signals that would kill it, but the kernel forgets that while
+// its first thread blocks one, as the runner does now and then, and another thread does not: there, all do.
+uint64_t mask_in_body(uint64_t mask) {
+  if (getpid() == 1) return ~0ull;
+  for (int signo : {SIGPIPE, SIGXFSZ, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGKILL, SIGSTOP})
+    mask |= 1ull << (signo - 1);
+  return mask;
 }
 
 }  // namespace
@@ -69,15 +82,28 @@ void Recorder::use_table(Task& from, Task& next) {
 void Recorder::sit_for(const Task& next) {
   Body& seat = next.seat ? *next.seat : *home_;
   if (&seat == seat_) return;
-  Body& left = *std::exchange(seat_, &seat);
-  move_runner(left, seat);
+  leave_to_first(*seat_);
+  move_runner(*std::exchange(seat_, &seat), seat);
   set_real_mask();
+}
+
+// The runner is about to leave a kernel thread. If the first guest thread has its tid, signals to that one
+// come there.
+void Recorder::leave_to_first(Body& left) {
+  Task* first = turns_.first();
+  if (!first || first->thread->tid != left.tid) return;
+  left.mask = mask_in_body(mask_of(*first));
+  first->shown_mask = left.mask;
+  first->begins = false;
 }
 
 // For good: the other seats are given up.
 void Recorder::go_home() {
   if (!seat_ || vfork_) return;
-  if (seat_ != home_.get()) move_runner(*std::exchange(seat_, home_.get()), *home_);
+  if (seat_ != home_.get()) {
+    leave_to_first(*seat_);
+    move_runner(*std::exchange(seat_, home_.get()), *home_);
+  }
   for (const auto& [name, task] : turns_.tasks())
     if (task->seat) end_body(*task->seat);
 }
@@ -110,8 +136,8 @@ void Recorder::change_home(std::unique_ptr<Body>& left, std::unique_ptr<Body> ho
   prctl(PR_GET_PDEATHSIG, &at_parents_death);
   if (at_parents_death) prctl(PR_SET_PDEATHSIG, 0);
   left = std::exchange(home_, std::move(home));
-  first_mask_.reset();
   seat_ = home_.get();
+  leave_to_first(*left);
   move_runner(*left, *home_);
   if (at_parents_death) prctl(PR_SET_PDEATHSIG, at_parents_death);
   set_real_mask();
@@ -136,23 +162,84 @@ bool Recorder::leave_first_to_wait(uint64_t nr) {
   return (nr == SYS_rt_sigtimedwait || bs_record.signalfds) && !vfork_ && leave_first();
 }
 
-// Does the current thread have a kernel thread of its own, where such signals wait?
-bool Recorder::has_own_body() const {
-  const Task& me = turns_.current();
-  return me.body && me.body->tid == me.thread->tid && !me.thread->lodger;
+// --- signals to one thread ---
+//
+// Another process may send a signal to one thread alone, or to the process, and then the kernel chooses a
+// thread that does not block it. It does both right by itself if each kernel thread that has the tid of a
+// guest thread blocks what that one does. So bodies do; what comes there is passed on to the runner
+// (record_hot.cc). Where the runner has the tid, which is the first guest thread's, it does so itself
+// (set_real_mask).
+
+// The one with its tid, if that is not where the runner is.
+Body* Recorder::kernel_thread_of(const Task& task) const {
+  if (!task.thread || task.thread->lodger) return nullptr;
+  if (task.body && task.body->tid == task.thread->tid) return task.body.get();
+  return home_ && home_->tid == task.thread->tid && seat_ != home_.get() ? home_.get() : nullptr;
 }
 
-// The first kernel thread, when it is a body, takes signals as the first guest thread would: it is the only
-// one that gets those which are sent to this alone.
-void Recorder::show_first_mask() {
-  Task* first = turns_.first();
-  if (!first || vfork_ || !bs_record.threads || first->thread->tid == home_->tid) return;
-  const bool current = first == &turns_.current();
-  const uint64_t mask = current ? process_.signals.mask : first->thread->signals.mask;
-  if (first_mask_ == mask || first->wait == Task::Wait::Call) return;  // else its result would be lost
-  first_mask_ = mask;
-  // SIGPIPE comes to who writes for the guest, and not from there (finish_call).
-  block_in_body(*first->body, mask | 1ull << (SIGPIPE - 1));
+uint64_t Recorder::mask_of(const Task& task) const {
+  return task.thread == &process_.current() ? process_.signals.mask : task.thread->signals.mask;
+}
+
+// Behind this, what was pending and is not blocked any more has been passed on.
+void Recorder::show_mask(Task& task) {
+  Body* const body = vfork_ || !bs_record.threads ? nullptr : kernel_thread_of(task);
+  if (!body || task.wait == Task::Wait::Call) return;  // in a call it has shown it before
+  const uint64_t mask = mask_in_body(mask_of(task));
+  if (task.shown_mask == mask) return;
+  // The body need not have heard of it when the thread goes on, if nothing becomes open: a signal that comes
+  // all the same is given back to the kernel (take_passed_signals), before anybody looks for it there
+  // (settle_mask). Nor if the thread has just begun with all blocked, as they do: nobody knows it yet who
+  // would have sent it anything.
+  const bool soon = std::exchange(task.begins, false) || (task.shown_mask && !(*task.shown_mask & ~mask));
+  task.shown_mask = mask;
+  task.unsettled = soon;
+  if (soon)
+    take_mask_soon(*body, mask);
+  else
+    block_in_body(*body, mask);
+}
+
+// The current thread is about to make a call that may find signals.
+void Recorder::settle_mask() {
+  Task& task = turns_.current();
+  Body* const body = kernel_thread_of(task);
+  if (!std::exchange(task.unsettled, false) || !body) return;
+  const uint64_t none[6] = {};
+  call_now(*body, SYS_getpid, none);
+  route_signals();
+  give_back_signals();  // those to the process that nobody takes
+}
+
+void Recorder::show_masks() {
+  for (const auto& [name, task] : turns_.tasks()) show_mask(*task);
+}
+
+// The process ends, or becomes another program: what is sent to it from now on waits in the kernel, and no
+// body takes it. Each is asked by a signal, for it may be in a call.
+void Recorder::quiet_bodies() {
+  if (vfork_ || !bs_record.threads) return;
+  constexpr int kTries = 20'000;
+  const timespec brief{0, 50'000};
+  uint32_t asked = 0;
+  bs_wakeups.quiet = 0;
+  __atomic_store_n(&bs_wakeups.ending, 1, __ATOMIC_SEQ_CST);
+  for (const auto& [name, task] : turns_.tasks()) {
+    const Body* const body = kernel_thread_of(*task);
+    if (!body || body->mask == ~0ull || !__atomic_load_n(&body->alive, __ATOMIC_SEQ_CST)) continue;
+    asked++;
+    quiet(*body);
+    task->shown_mask.reset();
+  }
+  for (int i = 0; i < kTries && __atomic_load_n(&bs_wakeups.quiet, __ATOMIC_SEQ_CST) < asked; i++)
+    nanosleep(&brief, nullptr);
+}
+
+// It does not.
+void Recorder::rouse_bodies() {
+  if (vfork_ || !bs_record.threads) return;
+  __atomic_store_n(&bs_wakeups.ending, 0, __ATOMIC_SEQ_CST);
+  show_masks();
 }
 
 // … and back, if no other guest thread is left.

@@ -53,7 +53,7 @@ bool has_signalfd() {
 }  // namespace
 
 bool Recorder::signal_waits(Task& task) {
-  const uint64_t mask = &task == &turns_.current() ? process_.signals.mask : task.thread->signals.mask;
+  const uint64_t mask = mask_of(task);
   return std::any_of(task.signals.begin(), task.signals.end(),
                      [&](const siginfo_t& i) { return !(mask >> (i.si_signo - 1) & 1); });
 }
@@ -107,7 +107,7 @@ void Recorder::route_signals() {
     for (Passed& place : bs_passed) {
       if (!is_there(place) || place.signo) continue;
       hits.push_back({place.timer, place.overrun});
-      __atomic_store_n(&place.state, Passed::kFree, __ATOMIC_SEQ_CST);
+      free_place(place);
     }
     if (hits.empty()) break;
     for (const auto& hit : hits) {
@@ -140,12 +140,12 @@ void Recorder::route_signals() {
     const uint64_t bit = 1ull << (info.si_signo - 1);
     auto takes = [&](Task& t) {
       if (t.thread->lodger) return false;
-      const uint64_t mask = &t == &turns_.current() ? process_.signals.mask : t.thread->signals.mask;
-      return !(mask & bit);
+      return !(mask_of(t) & bit);
     };
     Task* target = turns_.first();
-    // The kernel sends it to the thread that writes: the runner, for us.
-    const bool own = info.si_signo == SIGPIPE && info.si_code == SI_USER && info.si_pid == getpid();
+    // The kernel sends these to the thread that writes: the runner, for us.
+    const bool own = (info.si_signo == SIGPIPE || info.si_signo == SIGXFSZ) && info.si_code == SI_USER &&
+                     info.si_pid == getpid();
     if (!target || (own && !process_.current().lodger) || !takes(*target)) target = &turns_.current();
     if (!takes(*target)) {
       target = nullptr;
@@ -189,35 +189,58 @@ void Recorder::take_signal(Task& target, const siginfo_t& info) {
   }
 }
 
-bool Recorder::has_passed() {
-  return bs_wakeups.moved && std::any_of(std::begin(bs_passed), std::end(bs_passed), is_there);
+// The memory of a child of vfork is its parent's, whose signals these are.
+bool Recorder::has_passed() const {
+  return !vfork_ && bs_wakeups.bodies &&
+         (__atomic_load_n(&bs_wakeups.passed, __ATOMIC_SEQ_CST) ||
+          __atomic_load_n(&bs_wakeups.crowded, __ATOMIC_SEQ_CST));
 }
 
-// What has come to the first kernel thread is for the first guest thread; or for the process, and the kernel
-// chose this one.
+// What has come to a kernel thread with the tid of a guest thread is for that one; or for the process, and
+// the kernel chose this one. The kernel thread has blocked all others since.
 void Recorder::take_passed_signals() {
-  Task* first = turns_.first();
+  const bool crowded = __atomic_exchange_n(&bs_wakeups.crowded, 0, __ATOMIC_SEQ_CST);
   for (Passed& place : bs_passed) {
     if (!is_there(place) || !place.signo) continue;
     siginfo_t info;
     std::memcpy(&info, place.info, sizeof info);
-    __atomic_store_n(&place.state, Passed::kFree, __ATOMIC_SEQ_CST);
-    first_mask_.reset();  // it blocks all others since
-    if (!first) continue;
-    const bool current = first == &turns_.current();
-    const uint64_t mask = current ? process_.signals.mask : first->thread->signals.mask;
-    if (mask >> (info.si_signo - 1) & 1 && first->wait != Task::Wait::Call) {
+    Task* const task = turns_.by_tid(place.from);
+    // The thread may have ended since.
+    const bool to_process = place.to_process || (!task && info.si_code != SI_TKILL);
+    if (to_process && !add_pending(info)) continue;
+    free_place(place);
+    if (!task) continue;
+    task->shown_mask.reset();
+    if (to_process) continue;
+    Body* const body = kernel_thread_of(*task);
+    if (mask_of(*task) >> (info.si_signo - 1) & 1 && task->wait != Task::Wait::Call && body) {
       // Blocked since: there the kernel finds it, for signalfd and the like.
-      show_first_mask();
-      const auto pid = static_cast<uint64_t>(getpid());
-      const uint64_t args[6] = {pid, pid, static_cast<uint64_t>(info.si_signo),
-                                reinterpret_cast<uint64_t>(&info)};
-      call_now(*first->body, SYS_rt_tgsigqueueinfo, args);
+      show_mask(*task);
+      const uint64_t args[6] = {static_cast<uint64_t>(getpid()), static_cast<uint64_t>(body->tid),
+                                static_cast<uint64_t>(info.si_signo), reinterpret_cast<uint64_t>(&info)};
+      call_now(*body, SYS_rt_tgsigqueueinfo, args);
       continue;
     }
-    take_signal(*first, info);
+    take_signal(*task, info);
   }
-  show_first_mask();
+  if (crowded)
+    for (const auto& [name, task] : turns_.tasks()) task->shown_mask.reset();
+  show_masks();
+}
+
+// As if the runner's own handler had got it. False: there is no room.
+bool Recorder::add_pending(const siginfo_t& info) {
+  HotState& s = bs_record;
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  const bool room = s.pending_count < kPendingSignals;
+  if (room) {
+    s.pending[s.pending_count] = info;
+    s.pending_count = s.pending_count + 1;
+  }
+  sigprocmask(SIG_SETMASK, &old, nullptr);
+  return room;
 }
 
 // tgkill and its relatives, to a thread of our own. nullopt: not to one.
@@ -258,8 +281,7 @@ std::optional<int64_t> Recorder::do_thread_kill(uint64_t nr, const uint64_t args
     return 0;
   }
   if (signo == SIGCONT) ::kill(getpid(), signo);
-  const uint64_t mask = task == &turns_.current() ? process_.signals.mask : task->thread->signals.mask;
-  const bool blocked = mask >> (signo - 1) & 1;
+  const bool blocked = mask_of(*task) >> (signo - 1) & 1;
   if (what == Fate::Ignore && (!blocked || signo == SIGKILL || signo == SIGSTOP)) return 0;
   // A body that reads a signalfd, or polls one, finds there what was sent to the process, but nothing of our
   // books.
@@ -280,16 +302,6 @@ int64_t Recorder::do_send_signal(const Syscall& row, uint64_t nr, const uint64_t
   const bool to_thread = nr == SYS_tgkill || nr == SYS_rt_tgsigqueueinfo;
   const uint64_t signo = args[to_thread ? 2 : 1];
   const bool stops = signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
-  // What the first thread sends to its own process it has when the call returns, if it does not block it.
-  // Then the kernel must not choose the first kernel thread, which would tell us of it later.
-  const bool beside = bs_wakeups.moved && !vfork_ && process_.current().name == 1 && has_own_body();
-  if (beside) {
-    uint64_t all = ~0ull;
-    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) all &= ~(1ull << (fault - 1));
-    const uint64_t block[6] = {SIG_SETMASK, reinterpret_cast<uint64_t>(&all), 0, 8};
-    call_now(*turns_.current().body, SYS_rt_sigprocmask, block);
-    first_mask_.reset();
-  }
   auto send = [&] {
     if (!stops || vfork_) return execute(row, nr, args);
     auto to = static_cast<int>(args[0]);
@@ -314,7 +326,15 @@ int64_t Recorder::do_send_signal(const Syscall& row, uint64_t nr, const uint64_t
     return result;
   };
   const int64_t result = send();
-  if (beside) show_first_mask();
+  // What a thread sends to its own process, and takes itself, it has when the call returns. If it has come to
+  // the kernel thread with its tid, that has passed it on when it has done anything else.
+  const bool to_us =
+      static_cast<int>(args[0]) <= 0 || static_cast<int>(args[0]) == getpid() || nr == SYS_pidfd_send_signal;
+  Body* const body = vfork_ || !bs_record.threads ? nullptr : kernel_thread_of(turns_.current());
+  if (body && to_us && result == 0) {
+    const uint64_t none[6] = {};
+    call_now(*body, SYS_getpid, none);
+  }
   return result;
 }
 

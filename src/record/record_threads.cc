@@ -96,6 +96,7 @@ int Recorder::make_timer(int clock, uint64_t value, int id) {
 void Recorder::start_threads() {
   if (bs_record.threads) return;
   bs_record.threads = true;
+  bs_wakeups.bodies = 1;
   bs_wakeups.pid = getpid();
   bs_wakeups.runner = gettid();
   turns_.current().thread = &process_.current();
@@ -120,9 +121,9 @@ void Recorder::end_threads() {
   process_.keep_only_current();
   process_.current().tid = gettid();
   turns_.keep_only_current();
-  bs_wakeups.moved = 0;
+  bs_wakeups.bodies = bs_wakeups.moved = bs_wakeups.passed = bs_wakeups.crowded = 0;
+  std::fill(std::begin(bs_wakeups.late), std::end(bs_wakeups.late), 0);
   for (Passed& place : bs_passed) place.state = Passed::kFree;
-  first_mask_.reset();
   home_.reset();
   seat_ = nullptr;
   thread_timers_.clear();
@@ -246,7 +247,7 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
     }
   }
   arm_timer();
-  if (bs_wakeups.moved && next.thread->name == 1) show_first_mask();
+  show_mask(next);  // a call that it has waited in may have kept us from it
   if (next.thread->in_call) {
     finish_call(next);
   } else {
@@ -380,6 +381,7 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   task.table = turns_.current().table;
   if (lodger && !(flags & CLONE_FILES)) task.table = std::make_shared<Table>(table_now());
   start_in_own_world(task, flags);
+  show_mask(task);
   tell_thread(thread);
   arm_timer();
   return logged(tid);
@@ -473,6 +475,7 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
   };
   if (me.lodger)
     if (auto begun = lodger_call(row, nr, args, result)) return *begun;
+  if (row.traits & kMayBlock || nr == SYS_rt_sigpending || nr == SYS_rt_sigtimedwait) settle_mask();
   switch (nr) {
     case SYS_sched_yield:
       yielded_ = true;
@@ -504,10 +507,12 @@ Recorder::Begun Recorder::thread_call(const Syscall& row, uint64_t nr, const uin
       if (r == 0 && args[1]) {  // as long as asked for, 8 bytes at most
         set = 0;
         bs_guarded_copy(&set, reinterpret_cast<const void*>(args[0]), args[1]);
-        for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
+        // Those to the thread that has the runner's tid are not this one's.
         uint64_t at_body = 0;
         const uint64_t ask[6] = {reinterpret_cast<uint64_t>(&at_body), 8};
-        if (has_own_body() && call_now(*turns_.current().body, SYS_rt_sigpending, ask) == 0) set |= at_body;
+        Body* const body = kernel_thread_of(turns_.current());
+        if (body && call_now(*body, SYS_rt_sigpending, ask) == 0) set = at_body;
+        for (const siginfo_t& info : turns_.current().signals) set |= 1ull << (info.si_signo - 1);
         process_.copy_out(args[0], &set, args[1]);
       }
       return done(r);

@@ -664,6 +664,7 @@ void Recorder::finish(EndKind kind, int64_t status, Address pc) {
     }
   }
   vfork_ ? published_.vforked(vfork_depth_ - 1, 0) : published_.end();
+  quiet_bodies();
   const uint64_t mask = leave_real_state(0);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
   syscall(SYS_exit_group, status);
@@ -688,6 +689,7 @@ void Recorder::die(int signo, Address pc, bool asynchronous, bool all) {
     }
   }
   vfork_ ? published_.vforked(vfork_depth_ - 1, 0) : published_.end();
+  quiet_bodies();
   const bool with_core = leaves_core(signo);
   if (with_core) send_bodies_off(signo);
   const uint64_t mask = leave_real_state(signo);

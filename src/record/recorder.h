@@ -160,7 +160,8 @@ class Recorder final : public guest::Placer {
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
   void take_signal(Task& target, const siginfo_t& info);
-  static bool has_passed();
+  bool has_passed() const;
+  bool add_pending(const siginfo_t& info);
   void take_passed_signals();
   void forget_signal(int signo);  // that is ignored now: those that are pending go
   int64_t do_send_signal(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -193,13 +194,20 @@ class Recorder final : public guest::Placer {
   Table table_now() const;
   void use_table(Task& from, Task& next);
   void sit_for(const Task& next);
+  void leave_to_first(Body& left);
   void go_home();
   void take_timers_along();
-  void show_first_mask();
+  Body* kernel_thread_of(const Task& task) const;
+  uint64_t mask_of(const Task& task) const;
+  void show_mask(Task& task);
+  void show_masks();
+  void settle_mask();
+  void quiet_bodies();
+  void rouse_bodies();
   void change_home(std::unique_ptr<Body>& left, std::unique_ptr<Body> home);
   bool leave_first();
   bool leave_first_to_wait(uint64_t nr);
-  bool has_own_body() const;
+  bool has_own_body() const { return kernel_thread_of(turns_.current()); }
   void return_to_first();
   int64_t do_own_world(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
   int64_t own_world_alone(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
@@ -571,8 +579,6 @@ class Recorder final : public guest::Placer {
   Table table_;                 // of the threads that have none of their own, while another one has the turn
   std::unique_ptr<Body> home_;  // where the runner is usually …
   Body* seat_ = nullptr;        // … and now
-  std::optional<uint64_t>
-      first_mask_;  // what the first kernel thread blocks, if it is a body; none: not known
   Chaos chaos_;
   int64_t armed_ = 0;            // when the timer fires that asks for a turn; 0: not armed
   int timer_ = -1;               // that timer; -1: none

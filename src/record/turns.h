@@ -53,6 +53,11 @@ struct Task {
   int64_t timeout_result = 0;  // what it means when that passes
 
   std::vector<siginfo_t> signals;  // sent to this thread and not delivered yet, oldest first
+  // What the kernel thread with its tid blocks, if that is not the runner (Recorder::show_mask): everything
+  // at first; none: not known.
+  std::optional<uint64_t> shown_mask = ~0ull;
+  bool begins = true;      // nothing else was shown yet
+  bool unsettled = false;  // the kernel thread may not have heard of it yet
   // Takes one of these out: the lowest number first, then the oldest, as the kernel does.
   std::optional<siginfo_t> take_signal(uint64_t wanted);
   int64_t delayed_until = 0;  // chaos: not before this; 0: not decided

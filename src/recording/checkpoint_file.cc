@@ -294,13 +294,7 @@ void CheckpointFolder::remove(uint64_t number) {
 }
 
 uint64_t CheckpointFolder::disk(const Recording& recording) {
-  uint64_t bytes = 0;
-  std::error_code ec;
-  for (const auto& file : fs::directory_iterator(dir(recording), ec)) {
-    const auto n = file.file_size(ec);
-    if (!ec) bytes += n;
-  }
-  return bytes;
+  return folder_size(dir(recording));
 }
 
 size_t CheckpointFolder::count(const Recording& recording) {
@@ -338,11 +332,7 @@ std::set<uint64_t> CheckpointFolder::processes(const Recording& recording) {
 }
 
 uint64_t CheckpointFolder::remove(const Recording& recording) {
-  const uint64_t bytes = disk(recording);
-  std::error_code ec;
-  fs::remove_all(dir(recording), ec);
-  if (ec) throw Error(fmt::format("cannot remove {}: {}", dir(recording), errno_text(ec.value())));
-  return bytes;
+  return remove_folder(dir(recording));
 }
 
 // --- writing ---

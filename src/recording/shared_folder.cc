@@ -14,10 +14,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/fd.h"
 
 namespace backstep::recording {
@@ -206,6 +208,24 @@ bool make_shared_folder(const std::string& path) {
   if (mkdirat(place.folder, place.name.c_str(), with_mask(0700)) != 0) return errno == EEXIST;
   if (const Fd fd(open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)); fd) adopt(path, fd.get(), 0700, true);
   return true;
+}
+
+uint64_t folder_size(const std::string& path) {
+  uint64_t bytes = 0;
+  std::error_code ec;
+  for (const auto& file : std::filesystem::directory_iterator(path, ec)) {
+    const auto n = file.file_size(ec);
+    if (!ec) bytes += n;
+  }
+  return bytes;
+}
+
+uint64_t remove_folder(const std::string& path) {
+  const uint64_t bytes = folder_size(path);
+  std::error_code ec;
+  std::filesystem::remove_all(path, ec);
+  if (ec) throw Error(fmt::format("cannot remove {}: {}", path, errno_text(ec.value())));
+  return bytes;
 }
 
 bool may_write(const std::string& folder) {

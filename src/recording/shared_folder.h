@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 namespace backstep::recording {
@@ -35,6 +36,11 @@ int make_file(const std::string& path, int flags, mode_t mode = 0600);
 int make_shared_file(const std::string& path, int flags, mode_t mode = 0600);
 // Likewise a folder; true also if it is there already.
 bool make_shared_folder(const std::string& path);
+
+// Bytes of the files in a folder; 0: there is none.
+uint64_t folder_size(const std::string& path);
+// Removes it with all that is in it; bytes freed. Throws Error.
+uint64_t remove_folder(const std::string& path);
 
 // May this process, with the rights it has now, make files in it?
 bool may_write(const std::string& folder);

@@ -50,7 +50,7 @@ void Replayer::change_live(const Event& e) {
     throw Error("the log is damaged: a change of a file that is not mapped", kExitDivergence);
   process_.map.for_each([&](const Region& r) {
     if (r.flags & MAP_SHARED || r.dev != e.dev || r.inode != e.inode) return;
-    written_.note(r.start, r.end);
+    note_change(r.start, r.end);
     process_.engine().forget(r.start, r.end);
   });
   if (ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0 ||
@@ -67,7 +67,7 @@ void Replayer::resize(const Event& e) {
   if (ftruncate(file->second.get(), static_cast<off_t>(e.length)) != 0)
     throw Error("cannot change the size of a memory file: " + errno_text(errno));
   process_.map.for_each([&](const Region& r) {
-    if (r.flags & MAP_SHARED && r.dev == e.dev && r.inode == e.inode) written_.note(r.start, r.end);
+    if (r.flags & MAP_SHARED && r.dev == e.dev && r.inode == e.inode) note_change(r.start, r.end);
   });
 }
 

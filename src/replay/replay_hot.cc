@@ -215,6 +215,7 @@ bool replay_syscall_hot(Context& ctx) {
         uint64_t n = c.varint();
         const uint8_t* bytes = c.bytes(n);
         if (!bs_guarded_copy(reinterpret_cast<void*>(to), bytes, n)) return false;
+        engine::mark_written(to, n);
         break;
       }
     }

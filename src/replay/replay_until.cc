@@ -57,8 +57,10 @@ bool Replayer::at_goal() const {
 void Replayer::install(Taps taps) {
   watch_.set(taps.list);
   taps_.set(std::move(taps));
-  process_.engine().set_cover(taps_.cover().has_value());
+  process_.engine().set_cover(taps_.cover() || taps_.contents());
+  words_.count(taps_.contents().has_value());
   cuts_.clear();
+  passed_.clear();
   met_.reset();
   after_.clear();
   next_period_ = ~0ull;
@@ -124,59 +126,9 @@ bool Replayer::meet_period() {
   return taps_.meet_period(surroundings(), position().event);
 }
 
-// The guest has stopped, perhaps in the middle of a block whose rest it may never come to.
-void Replayer::note_cut() {
-  const Address rip = context().rip;
-  const engine::Found found = engine::find(rip);
-  if (!found.cache) return;
-  const engine::Block& block = engine::kBlocks[found.block];
-  cuts_.push_back({rip, block.guest + block.guest_size});
-  constexpr size_t kMany = 100'000;
-  if (cuts_.size() < kMany) return;
-  auto less = [](const auto& a, const auto& b) {
-    return std::pair(a.start, a.end) < std::pair(b.start, b.end);
-  };
-  std::sort(cuts_.begin(), cuts_.end(), less);
-  cuts_.erase(std::unique(cuts_.begin(), cuts_.end(),
-                          [](const auto& a, const auto& b) { return a.start == b.start && a.end == b.end; }),
-              cuts_.end());
-}
-
-// Instructions behind a stop, up to the end of their block, may have been executed or not: whoever wants to
-// know counts them.
-void Replayer::log_cover() {
-  if (!taps_.cover()) return;
-  note_cut();
-  std::set<Address> maybe;
-  for (const engine::DataRange& cut : cuts_)
-    for (Address pc = cut.start; pc < cut.end;) {
-      const uint64_t left = process_.readable(pc, 15) ? 15 : 1;
-      const isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(pc), left);
-      if (!in.length) break;
-      if (pc != cut.start) maybe.insert(pc);
-      pc += in.length;
-    }
-  std::vector<engine::DataRange> sure;
-  for (engine::DataRange range : process_.engine().covered()) {
-    for (auto it = maybe.lower_bound(range.start); it != maybe.end() && *it < range.end; ++it) {
-      if (*it > range.start) sure.push_back({range.start, *it});
-      const isa::Insn in =
-          isa::decode(reinterpret_cast<const uint8_t*>(*it), process_.readable(*it, 15) ? 15 : 1);
-      range.start = *it + std::max<uint64_t>(in.length, 1);
-    }
-    if (range.start < range.end) sure.push_back(range);
-  }
-  std::sort(sure.begin(), sure.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-  size_t used = 0;
-  for (const engine::DataRange& r : sure) {
-    if (used && r.start <= sure[used - 1].end) {
-      sure[used - 1].end = std::max(sure[used - 1].end, r.end);
-    } else {
-      sure[used++] = r;
-    }
-  }
-  sure.resize(used);
-  taps_.log_cover(sure, {maybe.begin(), maybe.end()});
+void Replayer::note_change(Address start, Address end) {
+  written_.note(start, end);
+  words_.note(start, end);
 }
 
 // Is this where `p` says? Its pc or its event may be left open.
@@ -216,6 +168,7 @@ void Replayer::with_memory_open(const std::function<void()>& work) {
 
 // The replayer is about to write there, for the kernel or another process.
 void Replayer::note_write(Address start, uint64_t length) {
+  engine::mark_written(start, length);
   for (size_t index : watch_.stored(start, length)) written_here_.push_back(index);
 }
 
@@ -266,6 +219,7 @@ void Replayer::note_alone() {
 
 std::optional<engine::Stop> Replayer::step_alone() {
   note_alone();
+  words_.mark_instruction();
   return process_.engine().step();
 }
 
@@ -327,6 +281,8 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_.arm();
   bs_taps.thread = process_.current().name;
   bs_taps.event_base = event_base_;
+  const std::optional<Passing> passing = step ? std::nullopt : watch_cut();
+  if (passing) ours.push_back(passing->to);
   if (step) {
     ctx.limit = ctx.tick + 1;
     stop = step_alone();
@@ -337,11 +293,17 @@ void Replayer::advance(const Until& until, bool stepping) {
     stop = process_.engine().run();
   }
   ctx.limit = ~0ull;
-  if (taps_.cover()) note_cut();
+  if (taps_.cover()) {
+    if (passing) note_passed(*passing);
+    note_cut();
+  }
   watch_.disarm();
   for (Address pc : ours) engine::remove_break(pc);
   if (step && watch_.compare_steps() && (!stop || stop->kind == engine::Stop::TickStop))
     compare_watched(touched_by_step);
+  if (stop && stop->kind == engine::Stop::Signal &&
+      engine::bs_cache.answered == ControlPoint{ctx.tick, ctx.rip})
+    met_ = engine::bs_cache.answered;
   if (!stop || overshot_) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:

@@ -229,7 +229,7 @@ void Replayer::set_memory(const Event& e) {
 
 // … that may be code, or watched.
 void Replayer::change_memory(const Event& e) {
-  written_.note(e.addr, e.addr + e.length);
+  note_change(e.addr, e.addr + e.length);
   process_.engine().forget(e.addr, e.addr + e.length);
   process_.map.overwrite(e.addr, e.addr + e.length);
   process_.prepare_write(e.addr, e.addr + e.length);
@@ -304,7 +304,8 @@ void Replayer::prepare() {
 // Mappings come back from the kept contents, or as zeroes. Files that were mapped shared become one memory
 // file each, so that several mappings of it show the same.
 void Replayer::apply_map(const Event& e) {
-  written_.note(e.addr, e.addr + e.length);
+  words_.map(e.addr, e.addr + e.length);
+  note_change(e.addr, e.addr + e.length);
   if (e.flags & recording::kGone) {
     process_.sys_munmap(e.addr, e.length);
     return;
@@ -612,11 +613,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
 
 // Memory whose mapping the call may change; new mappings are noted when they are made.
 void Replayer::note_map_change(uint64_t nr, const uint64_t args[6], int64_t logged) {
-  if (!written_.counting()) return;
+  if (!written_.counting() && !words_.counting()) return;
   switch (nr) {
     case SYS_shmdt:
       process_.map.for_each([&](const Region& r) {
-        if (r.name.starts_with("/SYSV") && r.start - r.offset == args[0]) written_.note(r.start, r.end);
+        if (r.name.starts_with("/SYSV") && r.start - r.offset == args[0]) note_change(r.start, r.end);
       });
       break;
     case SYS_munmap:
@@ -626,17 +627,19 @@ void Replayer::note_map_change(uint64_t nr, const uint64_t args[6], int64_t logg
       constexpr uint64_t kGrowsDown = 0x0100'0000;
       const Region* r = process_.map.find(args[0]);
       const bool whole = nr == SYS_mprotect && (args[2] & kGrowsDown) && r;
-      written_.note(whole ? r->start : args[0], args[0] + args[1]);
+      note_change(whole ? r->start : args[0], args[0] + args[1]);
       break;
     }
     case SYS_mremap:
-      written_.note(args[0], args[0] + args[1]);
-      if (!hot::is_error(logged))
-        written_.note(static_cast<uint64_t>(logged), static_cast<uint64_t>(logged) + args[2]);
+      note_change(args[0], args[0] + args[1]);
+      if (!hot::is_error(logged)) {
+        words_.map(static_cast<uint64_t>(logged), static_cast<uint64_t>(logged) + args[2]);
+        note_change(static_cast<uint64_t>(logged), static_cast<uint64_t>(logged) + args[2]);
+      }
       break;
     case SYS_brk: {
       const uint64_t before = process_.map.brk, after = static_cast<uint64_t>(logged);
-      written_.note(std::min(before, after), std::max(before, after));
+      note_change(std::min(before, after), std::max(before, after));
       break;
     }
     default:

@@ -21,6 +21,7 @@
 #include "replay/until.h"
 #include "replay/watched_memory.h"
 #include "replay/written_pages.h"
+#include "replay/written_words.h"
 
 namespace backstep::replayer {
 
@@ -55,7 +56,7 @@ class Replayer {
   // What is logged goes to the end of this file; what has been, is there.
   void log_to(Fd file) { taps_.log_to(std::move(file)); }
   uint64_t flush_log() { return taps_.flush_log(); }
-  void log_cover();  // the end of a window: which code was executed in it
+  void log_window();  // its end: which code was executed in it, what was written to
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Arrival run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
@@ -211,6 +212,14 @@ class Replayer {
   void count_executed();
 
   WrittenPages written_{process_};
+  WrittenWords words_{process_};
+  // The mapping of [start, end) changes, or its contents from outside.
+  void note_change(Address start, Address end);
+  struct Executed {
+    std::vector<engine::DataRange> sure;
+    std::set<Address> maybe;  // instructions of which it is not known
+  };
+  Executed executed();
   Position written_since_;
   std::optional<uint64_t> code_since_;            // how often the cache had been emptied then
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
@@ -218,9 +227,18 @@ class Replayer {
   TapSet taps_{process_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   Tick next_period_ = ~0ull;
+  // --- which code is executed (replay_cover.cc) ---
+  struct Passing {  // on the way to the end of a block that was cut
+    ControlPoint from;
+    Address to;   // a breakpoint of ours
+    Address end;  // of the block
+  };
   void note_cut();
-  std::vector<engine::DataRange>
-      cuts_;                        // blocks of code that the guest was stopped in: [stop, end of the block)
+  std::optional<Passing> watch_cut();
+  void note_passed(const Passing& passing);
+  // Blocks of code that the guest was stopped in, each by where that was: its end. In the first ones nobody
+  // knows whether their rest has been executed; in the others it has.
+  std::map<Address, Address> cuts_, passed_;
   std::vector<TapSet::Due> after_;  // matches behind the event that comes next
   std::vector<bool> held_before_;   // by watchpoint: the condition held in front of what is being done
   WatchedMemory watch_{process_};

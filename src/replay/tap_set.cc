@@ -2,7 +2,8 @@
 //
 // A place in the code begins as a breakpoint of the engine: cheap to set and 4 us each time it is met. When
 // that has been paid a few hundred times, all of them are put into translated code at once (one translation
-// anew, however many there are), where a pass costs some 40 ns, or one if it is only counted.
+// anew, however many there are), where a pass costs some 40 ns, or less than two if it is only counted or if
+// the condition is one that translated code can evaluate and does not hold (condition_code.cc).
 #include "replay/tap_set.h"
 
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include "base/error.h"
 #include "engine/cache.h"
 #include "engine/entry.h"
+#include "replay/condition_code.h"
 
 namespace backstep::replayer {
 namespace {
@@ -51,12 +53,14 @@ void TapSet::clear() {
   counters_.clear();
   hot_.clear();
   conditions_.clear();
+  filters_.clear();
   values_.clear();
   taps_ = {};
   period_ = 0;
   due_.clear();
   next_due_ = 0;
   cover_.reset();
+  contents_.reset();
 }
 
 void TapSet::compile(size_t index) {
@@ -80,6 +84,14 @@ void TapSet::compile(size_t index) {
   hot.stack = tap.stack;
 }
 
+// What says without asking that nothing matches at a place.
+engine::Filter TapSet::filter(const HotTap& first) {
+  const Tap& tap = taps_.list[first.number];
+  if (first.next || tap.conditions.size() != 1) return {};
+  const std::vector<uint8_t>& code = filters_.emplace_back(filter_of(tap.conditions.front()));
+  return {code.data(), static_cast<uint32_t>(code.size())};
+}
+
 bool TapSet::install_code() {
   for (HotTap& hot : hot_) {
     const Tap& tap = taps_.list[hot.number];
@@ -87,6 +99,7 @@ bool TapSet::install_code() {
     if (tap.kind == Tap::Period) period_ = period_ ? std::gcd(period_, tap.length) : tap.length;
     for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
     if (tap.kind == Tap::Cover) cover_ = hot.number;
+    if (tap.kind == Tap::Contents) contents_ = hot.number;
     if (tap.kind != Tap::Pc) continue;
     // In the order of the list.
     HotTap** last = &places_[tap.start];
@@ -97,7 +110,7 @@ bool TapSet::install_code() {
     auto& [pc, first] = *it;
     const bool counts = first->action == Tap::Count && !first->conditions && !first->next &&
                         first->from == 0 && first->to == ~0ull;
-    if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, first))) return false;
+    if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, first, filter(*first)))) return false;
     if (counts) counters_.push_back(pc);
     ++it;
   }
@@ -230,25 +243,33 @@ void TapSet::log(const HotTap& hot, const Surroundings& around, uint64_t event, 
   bs_taps.p += bytes.size();
 }
 
-void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe) {
+void TapSet::log_blobs(size_t tap, std::initializer_list<std::span<const uint8_t>> blobs) {
   std::vector<uint8_t> bytes(sizeof(TapRecord));
-  auto put = [&](const void* data, size_t size) {
-    const auto length = static_cast<uint32_t>(size);
+  for (const auto& blob : blobs) {
+    const auto length = static_cast<uint32_t>(blob.size());
     const auto* p = reinterpret_cast<const uint8_t*>(&length);
     bytes.insert(bytes.end(), p, p + sizeof length);
-    p = static_cast<const uint8_t*>(data);
-    bytes.insert(bytes.end(), p, p + size);
-  };
-  put(ranges.data(), ranges.size() * sizeof ranges[0]);
-  put(maybe.data(), maybe.size() * sizeof maybe[0]);
+    bytes.insert(bytes.end(), blob.begin(), blob.end());
+  }
   TapRecord record{};
   record.size = static_cast<uint32_t>(bytes.size());
-  record.tap = static_cast<uint32_t>(*cover_);
-  record.values = 2;
+  record.tap = static_cast<uint32_t>(tap);
+  record.values = static_cast<uint32_t>(blobs.size());
   std::memcpy(bytes.data(), &record, sizeof record);
   make_room(bytes.size());
   std::memcpy(bs_taps.p, bytes.data(), bytes.size());
   bs_taps.p += bytes.size();
+}
+
+void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe) {
+  auto bytes_of = [](const auto& list) {
+    return std::span(reinterpret_cast<const uint8_t*>(list.data()), list.size() * sizeof list[0]);
+  };
+  log_blobs(*cover_, {bytes_of(ranges), bytes_of(maybe)});
+}
+
+void TapSet::log_contents(const std::vector<uint8_t>& packed) {
+  log_blobs(*contents_, {packed});
 }
 
 void TapSet::make_room(uint64_t bytes) {

@@ -63,6 +63,10 @@ class TapSet {
   // Logs that: ranges of code that was, and instructions of which it is not known.
   void log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe);
 
+  // The tap that wants a table of contents; none: nobody.
+  std::optional<size_t> contents() const { return contents_; }
+  void log_contents(const std::vector<uint8_t>& packed);  // empty: it is not known
+
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }
   // A multiple of it has come.
@@ -72,15 +76,18 @@ class TapSet {
   void clear();
   void compile(size_t index);
   bool install_code();
+  engine::Filter filter(const HotTap& first);
   void act(HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void log(const HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void make_room(uint64_t bytes);
+  void log_blobs(size_t tap, std::initializer_list<std::span<const uint8_t>> blobs);
 
   guest::Process& process_;
   Taps taps_;
   std::deque<HotTap> hot_;  // one for each of the list; they stay where they are
   std::deque<std::vector<HotCode>> conditions_;
   std::deque<std::vector<HotValue>> values_;
+  std::deque<std::vector<uint8_t>> filters_;
   std::unordered_map<Address, HotTap*> places_;  // the first one there
   std::vector<Address> counters_;                // places where passes are only counted
   uint64_t trapped_ = 0;                         // how often the guest had to be stopped for nothing
@@ -88,7 +95,7 @@ class TapSet {
   uint64_t period_ = 0;
   std::vector<Due> due_;
   size_t next_due_ = 0;
-  std::optional<size_t> cover_;
+  std::optional<size_t> cover_, contents_;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

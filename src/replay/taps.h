@@ -17,14 +17,15 @@ namespace backstep::replayer {
 
 struct Tap {
   enum Kind : uint8_t {
-    Pc,      // in front of the instruction at `start`
-    Write,   // `length` bytes at `start` have changed
-    Read,    // … are read
-    Access,  // … are read or written to
-    Store,   // … are written to, whatever is written
-    Period,  // a multiple of `length` ticks
-    Moment,  // `moments`
-    Cover,   // which code is executed; logged once, at the end of the window
+    Pc,        // in front of the instruction at `start`
+    Write,     // `length` bytes at `start` have changed
+    Read,      // … are read
+    Access,    // … are read or written to
+    Store,     // … are written to, whatever is written
+    Period,    // a multiple of `length` ticks
+    Moment,    // `moments`
+    Cover,     // which code is executed; logged once, at the end of the window
+    Contents,  // what is executed and written to; likewise
     // What the log knows, so that whoever has it turns these into moments (timeline/marks.cc); a replaying
     // process does not meet them by itself.
     Signal,  // in front of the delivery of one of `numbers`

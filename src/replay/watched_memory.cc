@@ -35,7 +35,8 @@ void protect(Address page, int prot) {
   hot::syscall6(10 /*mprotect*/, static_cast<long>(page), kPage, prot, 0, 0, 0);
 }
 
-// In order and apart, as the engine wants them.
+}  // namespace
+
 void join(std::vector<engine::DataRange>& ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
   size_t used = 0;
@@ -48,8 +49,6 @@ void join(std::vector<engine::DataRange>& ranges) {
   }
   ranges.resize(used);
 }
-
-}  // namespace
 
 void WatchedMemory::set(const std::vector<Tap>& taps) {
   disarm();

@@ -8,6 +8,9 @@
 
 namespace backstep::replayer {
 
+// Puts them in order, and those together that touch: as the engine wants them.
+void join(std::vector<engine::DataRange>& ranges);
+
 class WatchedMemory {
  public:
   explicit WatchedMemory(guest::Process& process) : process_(process) {}

@@ -97,17 +97,6 @@ std::optional<unsigned> number_of_call(const std::string& name) {
   return std::nullopt;
 }
 
-void save_bookmarks(const recording::Recording& recording, const Json& bookmarks) {
-  const std::string path = timeline::bookmarks_path(recording), fresh = path + ".new";
-  {
-    std::ofstream out(fresh);
-    out << bookmarks.dump(2) << '\n';
-    if (!out.flush()) throw Error("cannot write " + fresh);
-  }
-  if (rename(fresh.c_str(), path.c_str()) != 0)
-    throw Error("cannot write " + path + ": " + errno_text(errno));
-}
-
 }  // namespace
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -340,14 +329,8 @@ Monitor::Answer Monitor::last_write(const std::vector<std::string>& words) {
 Monitor::Answer Monitor::bookmark(const std::vector<std::string>& words, const std::string& rest) {
   if (words.size() < 2) return {"bookmark NAME [NOTE]: which name?\n", {}};
   const std::string& name = words[1];
-  if (!std::isalpha(static_cast<unsigned char>(name[0])) || timeline::is_moment_word(name))
-    return {"a bookmark's name starts with a letter, and is not one of 'goto's own words\n", {}};
-  Json marks = load_bookmarks(recording_);
   const Position& now = timeline_.now();
-  marks[name] = {{"at", point_text(now.tick, now.pc)},
-                 {"process", timeline_.log().process()},
-                 {"note", behind(rest, 1)}};
-  save_bookmarks(recording_, marks);
+  timeline::add_bookmark(recording_, name, timeline_.log().process(), {now.tick, now.pc}, behind(rest, 1));
   return {fmt::format("bookmark {} is {}\n", name, point_text(now.tick, now.pc)), {}};
 }
 
@@ -475,9 +458,7 @@ Monitor::Answer Monitor::run(const std::string& line) {
                     ? fmt::format("checkpoint {} deleted\n", *id)
                     : "there is no such checkpoint\n",
                 {}};
-      Json marks = load_bookmarks(recording_);
-      if (!marks.erase(words[1])) return {"there is no such bookmark\n", {}};
-      save_bookmarks(recording_, marks);
+      if (!timeline::remove_bookmark(recording_, words[1])) return {"there is no such bookmark\n", {}};
       return {"bookmark deleted\n", {}};
     }
     if (command == "bookmark") return bookmark(words, rest);

@@ -28,7 +28,9 @@
 #include "session/profile.h"
 #include "session/resolve.h"
 #include "session/session.h"
+#include "session/several.h"
 #include "timeline/moments.h"
+#include "trace/database.h"
 
 namespace backstep::serve {
 namespace {
@@ -97,6 +99,7 @@ class Params {
   T get(const char* name, T otherwise) const {
     return has(name) ? convert<T>(name) : otherwise;
   }
+  bool is_text(const char* name) const { return has(name) && json_[name].is_string(); }
   bool has(const char* name) const {
     return json_.is_object() && json_.contains(name) && !json_[name].is_null();
   }
@@ -123,7 +126,10 @@ class Rpc {
  public:
   Rpc(const ReplayOptions& options, const recording::Library& library, const recording::Recording& recording,
       int in, int out)
-      : options_(options), library_(library), recording_(recording), lines_(in, out) {}
+      : options_(options), library_(library), recording_(recording), lines_(in, out) {
+    ear_.fd = lines_.in();
+    ear_.stop_wanted = [this] { return stop_wanted(); };
+  }
 
   void serve() {
     while (!over_) {
@@ -208,7 +214,12 @@ class Rpc {
         put({{"jsonrpc", "2.0"}, {"id", message["id"]}, {"result", cancelled_}});
     }
     // A client that says no more may still want to hear.
-    if (lines_.ended()) session_->timeline().attention.fd = -1;
+    if (lines_.ended()) {
+      ear_.fd = -1;
+      if (session_) session_->timeline().attention.fd = -1;
+      if (several_) several_->attention.fd = -1;
+      if (history_) history_->stop_listening();
+    }
     if (lines_.unheard()) over_ = true;
     cancelled_ |= over_;
     return cancelled_;
@@ -217,10 +228,17 @@ class Rpc {
   Session& session() {
     if (!session_) {
       session_ = std::make_unique<Session>(options_, library_, recording_);
-      session_->timeline().attention.fd = lines_.in();
-      session_->timeline().attention.stop_wanted = [this] { return stop_wanted(); };
+      session_->timeline().attention = ear_;
     }
     return *session_;
+  }
+  // Queries have sessions of their own: functions that look at a moment go there.
+  trace::Database& database() {
+    if (!database_) {
+      history_ = std::make_unique<trace::History>(options_, library_, recording_, ear_, watcher());
+      database_ = std::make_unique<trace::Database>(*history_);
+    }
+    return *database_;
   }
   session::Present present() { return session::Present(session()); }
 
@@ -234,6 +252,30 @@ class Rpc {
     };
     w.note = [this](const std::string& sentence) { notify("note", {{"text", sentence}}); };
     return w;
+  }
+
+  // The processes that a question is about, if it says so: "all", or a list of their numbers.
+  session::Several* several(const Params& p) {
+    if (!p.has("processes")) return nullptr;
+    std::vector<uint64_t> numbers;
+    if (p.is_text("processes")) {
+      if (p.get<std::string>("processes") != "all")
+        throw RpcError{kInvalidParams, "'processes' is a list of numbers, or \"all\""};
+      numbers = recording_.processes();
+    } else {
+      for (const uint64_t n : p.get<std::vector<uint64_t>>("processes"))
+        numbers.push_back(recording::find_process(recording_, n));
+    }
+    several_ = std::make_unique<session::Several>(options_, library_, recording_, numbers);
+    several_->attention.fd = lines_.in();
+    several_->attention.stop_wanted = [this] { return stop_wanted(); };
+    return several_.get();
+  }
+  static session::StretchOfEach stretch_of_each(const Params& p) {
+    return {p.get<std::string>("from", ""), p.get<std::string>("to", "")};
+  }
+  static void add_process(Json& json, const session::AskedProcess& process) {
+    json["process"] = process.number, json["pid"] = process.pid;
   }
 
   session::Stretch stretch(const Params& p) {
@@ -310,6 +352,8 @@ class Rpc {
   Json process(const Params& p) {
     options_.process = recording::find_process(recording_, fmt::format("#{}", p.get<uint64_t>("process")));
     session_.reset();
+    database_.reset();
+    history_.reset();
     return info(p);
   }
   Json now(const Params&) { return where(); }
@@ -318,6 +362,31 @@ class Rpc {
     timeline::Timeline& t = session().timeline();
     if (to == "start") return arrived(t.go_to_birth());
     return arrived(t.go_to(session().moment(to)));
+  }
+  static Json bookmark_json(const std::string& name, const Json& mark) {
+    return {{"name", name},
+            {"at", mark.value("at", "")},
+            {"process", mark.value("process", 1u)},
+            {"note", mark.value("note", "")}};
+  }
+  Json bookmark(const Params& p) {
+    const auto name = p.get<std::string>("name");
+    const auto now = session().timeline().now();
+    timeline::add_bookmark(recording_, name, session().timeline().log().process(), {now.tick, now.pc},
+                           p.get<std::string>("note", ""));
+    return bookmark_json(name, timeline::load_bookmarks(recording_)[name]);
+  }
+  Json bookmarks(const Params&) {
+    Json list = Json::array();
+    const Json marks = timeline::load_bookmarks(recording_);
+    for (const auto& [name, mark] : marks.items()) list.push_back(bookmark_json(name, mark));
+    return list;
+  }
+  Json remove_bookmark(const Params& p) {
+    const auto name = p.get<std::string>("name");
+    if (!timeline::remove_bookmark(recording_, name))
+      throw Error(fmt::format("there is no bookmark '{}'", name), kExitUsage);
+    return nullptr;
   }
   // To the next or last match of any of the events.
   Json move(const Params& p, bool forward) {
@@ -383,6 +452,22 @@ class Rpc {
   }
   Json count(const Params& p) {
     Json list = Json::array();
+    if (auto* of = several(p)) {
+      const auto specs = p.get<std::vector<std::string>>("specs");
+      for (const auto& c : of->count(specs, stretch_of_each(p), watcher())) {
+        Json shares = Json::array();
+        for (const auto& [process, share] : c.shares) {
+          Json& json = shares.emplace_back(Json::object());
+          add_process(json, process);
+          json["count"] = share.matches, json["failures"] = share.failures;
+        }
+        list.push_back({{"spec", c.sum.spec},
+                        {"count", c.sum.matches},
+                        {"failures", c.sum.failures},
+                        {"processes", shares}});
+      }
+      return list;
+    }
     for (const auto& c : session().count(p.get<std::vector<std::string>>("specs"), stretch(p), watcher()))
       list.push_back({{"spec", c.spec}, {"count", c.matches}, {"failures", c.failures}});
     return list;
@@ -400,8 +485,23 @@ class Rpc {
   // Matches come as notifications, before the result. All of them may have been found before a client that
   // reads slowly has the first, so it is listened to between them, too.
   Json log(const Params& p) {
-    session::LogRequest request{p.get<std::string>("spec"), p.get<std::vector<std::string>>("values", {}),
-                                p.get<bool>("stack", false), stretch(p)};
+    session::LogRequest request{p.get<std::string>("spec"),
+                                p.get<std::vector<std::string>>("values", {}),
+                                p.get<bool>("stack", false),
+                                {}};
+    if (auto* of = several(p)) {
+      const auto count = of->log(
+          request, stretch_of_each(p), p.get<uint64_t>("limit", ~0ull), p.get<uint64_t>("last", 0),
+          [&](const session::AskedProcess& process, const session::Hit& h) {
+            Json json = hit_json(h, request);
+            add_process(json, process);
+            notify("hit", json);
+            return !stop_wanted();
+          },
+          watcher());
+      return {{"count", count.matches}, {"failures", count.failures}};
+    }
+    request.stretch = stretch(p);
     if (const auto last = p.get<uint64_t>("last", 0)) {
       const auto hits = session().log_last(request, last, watcher());
       for (const auto& h : hits) {
@@ -440,13 +540,32 @@ class Rpc {
     json["caller"] = frame_json(call.caller);
     return json;
   }
-  Json call_trees(const Params& p) {
+  static session::TreeRequest tree_request(const Params& p, bool tree) {
     session::TreeRequest request;
     request.function = p.get<std::string>("function");
-    request.stretch = stretch(p);
     request.system = p.get<bool>("system", false);
     request.depth = p.get<uint64_t>("depth", request.depth);
-    request.limit = p.get<uint64_t>("limit", request.limit);
+    request.limit = p.get<uint64_t>("limit", tree ? request.limit : ~0ull);
+    return request;
+  }
+  Json calls_of(session::Several& of, const Params& p, bool tree) {
+    uint64_t told = 0;
+    of.calls(
+        tree_request(p, tree), stretch_of_each(p), tree,
+        [&](const session::AskedProcess& process, const session::CallWithTree& both) {
+          Json json = call_json(both.call);
+          if (tree) json["tree"] = both.tree.to_json();
+          add_process(json, process);
+          notify("call", json);
+          told++;
+          return !stop_wanted();
+        },
+        watcher());
+    return {{"count", told}};
+  }
+  Json call_trees(const Params& p) {
+    session::TreeRequest request = tree_request(p, true);
+    request.stretch = stretch(p);
     const auto trees = session::call_trees(session(), request, watcher());
     for (const auto& [call, tree] : trees) {
       Json json = call_json(call);
@@ -456,7 +575,9 @@ class Rpc {
     return {{"count", trees.size()}};
   }
   Json calls(const Params& p) {
-    if (p.get<bool>("tree", false)) return call_trees(p);
+    const bool tree = p.get<bool>("tree", false);
+    if (auto* of = several(p)) return calls_of(*of, p, tree);
+    if (tree) return call_trees(p);
     const auto limit = p.get<uint64_t>("limit", ~0ull);
     uint64_t told = 0;
     if (limit == 0) return {{"count", 0}};
@@ -474,22 +595,77 @@ class Rpc {
     request.period = p.get<uint64_t>("period", 100'000);
     if (request.period == 0) throw RpcError{kInvalidParams, "a period of 0 ticks makes no sense"};
     request.lines = p.get<bool>("lines", false);
+    auto profile_json = [](const session::Profile& profile) {
+      Json stacks = Json::array();
+      for (const auto& [stack, n] : profile.stacks)
+        stacks.push_back({{"stack", stack}, {"ticks", n * profile.period}});
+      return Json{{"period", profile.period}, {"samples", profile.samples}, {"stacks", stacks}};
+    };
+    if (auto* of = several(p)) {
+      const auto profile = of->profile(request, stretch_of_each(p), watcher());
+      Json json = profile_json(profile.all), processes = Json::array();
+      for (const auto& [process, samples] : profile.samples) {
+        Json& share = processes.emplace_back(Json::object());
+        add_process(share, process);
+        share["program"] = process.program, share["samples"] = samples;
+      }
+      json["processes"] = processes;
+      return json;
+    }
     request.stretch = stretch(p);
-    const auto profile = session::profile(session(), request, watcher());
-    Json stacks = Json::array();
-    for (const auto& [stack, n] : profile.stacks)
-      stacks.push_back({{"stack", stack}, {"ticks", n * profile.period}});
-    return {{"period", profile.period}, {"samples", profile.samples}, {"stacks", stacks}};
+    return profile_json(session::profile(session(), request, watcher()));
   }
   Json coverage(const Params& p) {
     Json files = Json::array();
-    for (const auto& [name, f] :
-         session::coverage(session(), stretch(p), p.get<bool>("system", false), watcher()).files) {
+    const bool system = p.get<bool>("system", false);
+    auto* of = several(p);
+    const auto coverage = of ? of->coverage(stretch_of_each(p), system, watcher())
+                             : session::coverage(session(), stretch(p), system, watcher());
+    for (const auto& [name, f] : coverage.files) {
       Json executed = Json::array(), missed = Json::array();
       for (const auto& [line, yes] : f.lines) (yes ? executed : missed).push_back(line);
       files.push_back({{"file", name}, {"executed", executed}, {"missed", missed}});
     }
     return files;
+  }
+  static Json cell_json(const trace::Value& value) {
+    if (const auto* n = std::get_if<int64_t>(&value)) return *n;
+    if (const auto* x = std::get_if<double>(&value)) return *x;
+    if (const auto* text = std::get_if<std::string>(&value)) return *text;
+    if (const auto* blob = std::get_if<trace::Blob>(&value)) {
+      std::string hex;
+      for (unsigned char b : blob->bytes) hex += fmt::format("{:02x}", b);
+      return hex;
+    }
+    return nullptr;
+  }
+  Json sql(const Params& p) {
+    constexpr uint64_t kUsual = 10'000;
+    const auto query = p.get<std::string>("query");
+    const auto limit = p.get<uint64_t>("limit", kUsual);
+    Json columns = Json::array(), rows = Json::array();
+    bool complete = true;
+    database().history().forget_notes();
+    trace::Reader reader;
+    // Of several statements the last answer counts.
+    reader.headings = [&](const std::vector<trace::Heading>& headings) {
+      columns = Json::array(), rows = Json::array();
+      for (const auto& h : headings) columns.push_back(h.name);
+      return true;
+    };
+    reader.row = [&](const trace::Row& row) {
+      if (rows.size() == limit) return complete = false;
+      Json cells = Json::array();
+      for (const auto& value : row) cells.push_back(cell_json(value));
+      rows.push_back(std::move(cells));
+      return true;
+    };
+    try {
+      database().ask(query, reader);
+    } catch (const trace::Interrupted&) {
+      throw RpcError{kCancelled, "cancelled"};
+    }
+    return {{"columns", columns}, {"rows", rows}, {"complete", complete}};
   }
   Json cancel(const Params&) { return false; }  // nothing is under way
   Json shutdown(const Params&) {
@@ -502,7 +678,11 @@ class Rpc {
   recording::Recording recording_;
   Lines lines_;
   std::deque<std::string> later_;
+  timeline::Attention ear_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<session::Several> several_;  // that were asked last
+  std::unique_ptr<trace::History> history_;
+  std::unique_ptr<trace::Database> database_;
   Json id_;  // of the request under way
   bool cancelled_ = false, over_ = false;
   std::chrono::steady_clock::time_point told_;
@@ -517,6 +697,9 @@ const std::map<std::string, Rpc::Method>& Rpc::methods() {
       {"process", &Rpc::process},
       {"now", &Rpc::now},
       {"goto", &Rpc::go_to},
+      {"bookmark", &Rpc::bookmark},
+      {"bookmarks", &Rpc::bookmarks},
+      {"remove_bookmark", &Rpc::remove_bookmark},
       {"forward", &Rpc::forward},
       {"backward", &Rpc::backward},
       {"step", &Rpc::step},
@@ -531,6 +714,7 @@ const std::map<std::string, Rpc::Method>& Rpc::methods() {
       {"calls", &Rpc::calls},
       {"profile", &Rpc::profile},
       {"coverage", &Rpc::coverage},
+      {"sql", &Rpc::sql},
       {"cancel", &Rpc::cancel},
       {"shutdown", &Rpc::shutdown},
   };

@@ -4,12 +4,14 @@
 // call that is left by longjmp or an exception never returns; the next one at the same place says so.
 #include "session/calls.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "session/exits.h"
 #include "session/hits.h"
 #include "session/resolve.h"
 
@@ -28,6 +30,24 @@ class Calls {
     leave_ = resolve(session, "return " + function, false);
     for (ResolvedTap& r : leave_.taps) add_exit(r);
   }
+  Calls(Session& session, const std::vector<symbols::Function>& functions) : session_(session) {
+    for (const symbols::Function& f : functions) {
+      ResolvedTap enter;
+      enter.tap.kind = Tap::Pc;
+      enter.tap.start = enter.pc = f.entry;
+      enter.offers.args = true;
+      enter.offers.function = f.entry;
+      add_entry(enter);
+      for (const Exit& exit : exits_of(session.program(), f)) {
+        ResolvedTap leave;
+        leave.tap.kind = Tap::Pc;
+        leave.tap.start = leave.pc = exit.pc;
+        leave.offers.retval = !exit.jump;
+        leave.offers.function = f.entry;
+        add_exit(leave);
+      }
+    }
+  }
 
   void run(const Stretch& stretch, const std::function<bool(const Call&)>& call, const Watcher& watcher) {
     timeline::Sweep sweep;
@@ -39,6 +59,44 @@ class Calls {
       return tell(call, false);
     };
     if (session_.timeline().sweep(sweep).complete) tell(call, true);
+  }
+
+  void run_as_they_end(const CallsRequest& request, const std::function<bool(const Call&)>& call,
+                       const Watcher& watcher) {
+    using Begun = std::pair<uint64_t, Call>;   // numbered in the order in which they began
+    std::unordered_map<uint64_t, Begun> open;  // by stack pointer
+    uint64_t begun = 0;
+    bool behind = false, enough = false;  // behind the stretch; nobody wants more
+    auto tell_one = [&](const Call& c) { return !(enough = enough || !call(c)); };
+    timeline::Sweep sweep;
+    for (const Point& p : points_) sweep.taps.list.push_back(p.tap);
+    sweep.from = request.stretch.from, sweep.to = request.stretch.to;
+    sweep.progress = watcher.progress;
+    sweep.record = [&](const replayer::TapRecord& record, const uint8_t* bytes) {
+      const Point& p = points_[record.tap];
+      CapturedValues values(bytes);
+      const uint64_t stack = values.word();
+      if (auto found = open.find(stack); found != open.end()) {
+        if (!p.entry) leave(p, record, values, found->second.second);
+        const Call over = std::move(found->second.second);
+        open.erase(found);
+        if (!tell_one(over)) return false;
+      }
+      if (p.entry && !behind) open[stack] = {begun++, enter(p, record, values)};
+      return !behind || !open.empty();
+    };
+    bool complete = session_.timeline().sweep(sweep).complete;
+    if (complete && request.to_their_end && request.stretch.to && !open.empty()) {
+      behind = true;
+      sweep.from = request.stretch.to, sweep.to = std::nullopt;
+      complete = session_.timeline().sweep(sweep).complete || open.empty();
+    }
+    if (!complete || enough) return;
+    std::vector<Begun> rest;
+    for (auto& [stack, b] : open) rest.push_back(std::move(b));
+    std::sort(rest.begin(), rest.end(), [](const Begun& a, const Begun& b) { return a.first < b.first; });
+    for (const Begun& b : rest)
+      if (!tell_one(b.second)) return;
   }
 
  private:
@@ -103,22 +161,28 @@ class Calls {
     CapturedValues values(bytes);
     const uint64_t stack = values.word();
     if (p.entry) {
-      enter(p, record, stack, values);
+      enter_at(stack, enter(p, record, values));
       return;
     }
     auto found = open_.find(stack);
     if (found == open_.end()) return;  // it was called before the stretch
     Open& open = calls_[found->second - first_];
-    open.call.left = ControlPoint{record.tick, record.pc};
-    open.call.end = p.jump ? Call::End::Jumped : Call::End::Returned;
-    if (p.values.size() > 1) values.read(p.values[1], &open.call.result, &open.call.result_json);
+    leave(p, record, values, open.call);
     open.over = true;
     open_.erase(found);
   }
 
-  void enter(const Point& p, const replayer::TapRecord& record, uint64_t stack, CapturedValues& values) {
-    Open& open = calls_.emplace_back();
-    Call& call = open.call;
+  void enter_at(uint64_t stack, Call call) {
+    calls_.emplace_back().call = std::move(call);
+    auto [place, fresh] = open_.try_emplace(stack, first_ + calls_.size() - 1);
+    if (fresh) return;
+    calls_[place->second - first_].over = true;  // whoever was there is gone
+    place->second = first_ + calls_.size() - 1;
+  }
+
+  // The values behind the stack pointer.
+  Call enter(const Point& p, const replayer::TapRecord& record, CapturedValues& values) const {
+    Call call;
     call.function = p.function;
     call.at = {record.tick, record.pc};
     call.thread = record.thread;
@@ -134,10 +198,12 @@ class Calls {
       values.read(p.values[2 + i], &text, &call.args_json.emplace_back());
       call.args.push_back({p.names[i], text});
     }
-    auto [place, fresh] = open_.try_emplace(stack, first_ + calls_.size() - 1);
-    if (fresh) return;
-    calls_[place->second - first_].over = true;  // whoever was there is gone
-    place->second = first_ + calls_.size() - 1;
+    return call;
+  }
+  static void leave(const Point& p, const replayer::TapRecord& record, CapturedValues& values, Call& call) {
+    call.left = ControlPoint{record.tick, record.pc};
+    call.end = p.jump ? Call::End::Jumped : Call::End::Returned;
+    if (p.values.size() > 1) values.read(p.values[1], &call.result, &call.result_json);
   }
 
   // False: enough.
@@ -163,6 +229,11 @@ class Calls {
 void calls(Session& session, const std::string& function, const Stretch& stretch,
            const std::function<bool(const Call&)>& call, const Watcher& watcher) {
   Calls(session, function).run(stretch, call, watcher);
+}
+
+void calls_as_they_end(Session& session, const CallsRequest& request,
+                       const std::function<bool(const Call&)>& call, const Watcher& watcher) {
+  Calls(session, request.functions).run_as_they_end(request, call, watcher);
 }
 
 }  // namespace backstep::session

@@ -32,4 +32,14 @@ struct Call {
 void calls(Session& session, const std::string& function, const Stretch& stretch,
            const std::function<bool(const Call&)>& call, const Watcher& watcher);
 
+// Of several functions, in the order in which they ended: each is told as soon as it is over, so nothing is
+// kept of the others. Those that did not return come last.
+struct CallsRequest {
+  std::vector<symbols::Function> functions;
+  Stretch stretch;           // … in which they began
+  bool to_their_end = true;  // looks on behind the stretch until all of them are over; else those are Unknown
+};
+void calls_as_they_end(Session& session, const CallsRequest& request,
+                       const std::function<bool(const Call&)>& call, const Watcher& watcher);
+
 }  // namespace backstep::session

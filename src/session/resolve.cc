@@ -2,6 +2,8 @@
 // moments that the log knows: where system calls, signals, new threads and processes are needs no replay.
 #include "session/resolve.h"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -118,8 +120,8 @@ class Resolver {
     return text;
   }
 
-  std::vector<symbols::Function> functions(const std::string& name) {
-    std::vector<symbols::Function> found = program().functions(name);
+  std::vector<symbols::Function> functions(const std::string& name, bool only_entries = false) {
+    std::vector<symbols::Function> found = only_entries ? program().entries(name) : program().functions(name);
     if (!found.empty()) return found;
     const auto near = program().nearest_functions(name);
     throw Error(fmt::format("there is no function '{}' in the recorded program{}", name,
@@ -142,8 +144,8 @@ class Resolver {
                       colon + 1 < spec.name.size() &&
                       spec.name.find_first_not_of("0123456789", colon + 1) == std::string::npos;
     if (!line) {
-      for (const auto& f : functions(spec.name))
-        code(uses_variables_ || !spec.condition.empty() ? f.body : f.entry);
+      const bool body = uses_variables_ || !spec.condition.empty();
+      for (const auto& f : functions(spec.name, !body)) code(body ? f.body : f.entry);
       return;
     }
     const std::string file = spec.name.substr(0, colon);
@@ -249,8 +251,8 @@ class Resolver {
   }
 
   void call(const Spec& spec) {
-    for (const auto& f : functions(spec.name)) {
-      const bool body = (uses_variables_ || names_variables(spec.condition)) && f.body != f.entry;
+    const bool body = uses_variables_ || names_variables(spec.condition);
+    for (const auto& f : functions(spec.name, !body)) {
       ResolvedTap& r = code(body ? f.body : f.entry);
       r.offers.args = true;
       r.offers.function = f.entry;
@@ -287,6 +289,57 @@ class Resolver {
     return r;
   }
 
+  // How an argument of a system call is to be read. What depends on another one is a mere word.
+  static symbols::EventVariables::CallArgument call_argument(const guest::ArgSpec& spec) {
+    using Kind = symbols::EventVariables::CallArgument::Kind;
+    using guest::Arg;
+    const std::string name = spec.name ? spec.name : "";
+    switch (spec.kind) {
+      case Arg::Int:
+      case Arg::Fd:
+      case Arg::Pid:
+      case Arg::Signal:
+        return {name, Kind::Int};
+      case Arg::Uint:
+      case Arg::Mode:
+        return {name, Kind::Unsigned};
+      case Arg::Long:
+        return {name, Kind::Long};
+      case Arg::Path:
+      case Arg::Str:
+        return {name, Kind::Text};
+      case Arg::None:
+      case Arg::Hex:
+      case Arg::Size:
+      case Arg::Flags:
+      case Arg::Enum:
+      case Arg::Ioctl:
+      case Arg::Fcntl:
+      case Arg::Prctl:
+      case Arg::Varies:
+      case Arg::Unknown:
+        return {name, Kind::Word};
+      default:
+        return {name, Kind::Pointer};
+    }
+  }
+
+  // Behind a call its arguments are still in their registers, unless it has loaded these, as sigreturn does:
+  // so which call it is has to be known.
+  static std::vector<symbols::EventVariables::CallArgument> call_arguments(const Spec& spec,
+                                                                           const std::set<uint64_t>& wanted) {
+    constexpr size_t kMost = 6;
+    if (wanted.size() != 1) {
+      if (spec.after) return {};
+      return std::vector<symbols::EventVariables::CallArgument>(kMost);
+    }
+    std::vector<symbols::EventVariables::CallArgument> arguments;
+    const guest::Syscall& row = guest::syscall_row(*wanted.begin());
+    if (spec.after && *wanted.begin() == SYS_rt_sigreturn) return {};
+    for (size_t i = 0; i < row.argc && i < kMost; i++) arguments.push_back(call_argument(row.args[i]));
+    return arguments;
+  }
+
   void syscalls(const Spec& spec) {
     constexpr unsigned kNumbers = 512;
     std::set<uint64_t> wanted;
@@ -297,6 +350,7 @@ class Resolver {
     if (!spec.name.empty() && wanted.empty())
       throw Error(fmt::format("there is no system call '{}'", spec.name), kExitUsage);
     ResolvedTap& r = of_log(Tap::Call);
+    r.offers.call_args = call_arguments(spec, wanted);
     r.tap.numbers = std::move(wanted);
     r.tap.after = spec.after;
     r.offers.retval = spec.after;

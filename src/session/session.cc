@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "events/matcher.h"
+#include "session/gated.h"
 #include "session/hits.h"
 #include "session/modules.h"
 #include "session/resolve.h"
@@ -22,6 +23,8 @@ using timeline::Sweep;
 using timeline::Swept;
 using timeline::Tap;
 
+constexpr Tick kFirstHits = 10'000;  // whoever reads a log may want only its beginning
+
 Position position_of(const TapRecord& record) {
   return {record.tick, record.event, record.pc};
 }
@@ -33,6 +36,14 @@ Position position_of(const Hit& hit) {
 void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
   for (const std::string& n : notes)
     if (watcher.note) watcher.note(n);
+}
+
+// For the taps of one event, all of them.
+Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved, const Sweep& sweep) {
+  if (resolved.event.op == events::Event::Op::One) return timeline.sweep(sweep);
+  std::vector<size_t> spec;
+  for (const ResolvedTap& r : resolved.taps) spec.push_back(r.spec);
+  return sweep_gated(timeline, sweep, resolved.event, spec);
 }
 
 }  // namespace
@@ -136,7 +147,7 @@ Position Session::moment(const std::string& text) const {
 }
 
 std::vector<Count> Session::count(const std::vector<std::string>& specs, const Stretch& stretch,
-                                  const Watcher& watcher) {
+                                  const Watcher& watcher, bool lenient) {
   struct Asked {
     Resolved resolved;
     size_t first = 0;  // of its taps
@@ -148,7 +159,14 @@ std::vector<Count> Session::count(const std::vector<std::string>& specs, const S
   std::vector<size_t> owner;  // by tap
   for (const std::string& spec : specs) {
     Asked& a = asked.emplace_back();
-    a.resolved = resolve(*this, spec, false);
+    counts.push_back({spec, 0, 0, ""});
+    try {
+      a.resolved = resolve(*this, spec, false);
+    } catch (const Error& e) {
+      if (!lenient || e.exit_code != kExitUsage) throw;
+      counts.back().unknown = e.what();
+      continue;
+    }
     tell(watcher, a.resolved.notes);
     a.first = sweep.taps.list.size();
     const bool simple = a.resolved.event.op == events::Event::Op::One;
@@ -158,7 +176,6 @@ std::vector<Count> Session::count(const std::vector<std::string>& specs, const S
       sweep.taps.list.push_back(r.tap);
       owner.push_back(asked.size() - 1);
     }
-    counts.push_back({spec, 0, 0});
   }
   sweep.from = stretch.from, sweep.to = stretch.to;
   sweep.progress = watcher.progress;
@@ -168,7 +185,8 @@ std::vector<Count> Session::count(const std::vector<std::string>& specs, const S
     if (a.matcher->feed(spec, position_of(record))) counts[owner[record.tap]].matches++;
     return true;
   };
-  const Swept swept = timeline_.sweep(sweep);
+  const Swept swept =
+      asked.size() == 1 ? sweep_for(timeline_, asked[0].resolved, sweep) : timeline_.sweep(sweep);
   for (size_t i = 0; i < owner.size(); i++) {
     if (!asked[owner[i]].matcher) counts[owner[i]].matches += swept.counts[i].matches;
     counts[owner[i]].failures += swept.counts[i].failures;
@@ -225,6 +243,7 @@ class Logging {
     return s;
   }
   bool simple() const { return resolved_.event.op == events::Event::Op::One; }
+  const Resolved& resolved() const { return resolved_; }
 
  private:
   Hit hit_of(const TapRecord& record, const uint8_t* bytes) {
@@ -258,14 +277,15 @@ class Logging {
 Count Session::log(const LogRequest& request, const std::function<bool(const Hit&)>& hit,
                    const Watcher& watcher) {
   Logging logging(*this, request, watcher);
-  Count count{request.spec, 0, 0};
+  Count count{request.spec, 0, 0, ""};
   Sweep sweep = logging.sweep([&](const Hit& h) {
     count.matches++;
     return hit(h);
   });
   sweep.from = request.stretch.from, sweep.to = request.stretch.to;
   sweep.progress = watcher.progress;
-  for (const auto& c : timeline_.sweep(sweep).counts) count.failures += c.failures;
+  sweep.hurry = kFirstHits;
+  for (const auto& c : sweep_for(timeline_, logging.resolved(), sweep).counts) count.failures += c.failures;
   return count;
 }
 
@@ -289,7 +309,7 @@ std::vector<Hit> Session::log_last(const LogRequest& request, size_t most, const
     sweep.from = all ? request.stretch.from : std::optional(cuts[cuts.size() - step]);
     sweep.to = to;
     sweep.progress = watcher.progress;
-    timeline_.sweep(sweep);
+    sweep_for(timeline_, logging.resolved(), sweep);
     hits.insert(hits.begin(), here.begin(), here.end());
     while (hits.size() > most) hits.pop_front();
     if (all || hits.size() == most) break;

@@ -29,6 +29,7 @@ struct Count {
   std::string spec;
   uint64_t matches = 0;
   uint64_t failures = 0;  // how often its condition could not be evaluated
+  std::string unknown;    // not empty: it makes no sense in this program, a sentence
 };
 
 // One place in a backtrace, inlined functions included.
@@ -70,13 +71,15 @@ class Session {
           const recording::Recording& recording, const timeline::Attention& ear = {});
 
   timeline::Timeline& timeline() { return timeline_; }
+  const timeline::Timeline& timeline() const { return timeline_; }
   const symbols::Program& program() const;  // read when it is first asked for
   symbols::Compiler& compiler();
   const recording::Recording& recording() const { return recording_; }
 
-  // How often each event matches. All are counted in one go.
+  // How often each event matches. All are counted in one go. `lenient`: one that makes no sense here is
+  // `unknown`, which is an Error else.
   std::vector<Count> count(const std::vector<std::string>& specs, const Stretch& stretch,
-                           const Watcher& watcher);
+                           const Watcher& watcher, bool lenient = false);
   // Each match in the order of time; false from `hit` ends it.
   Count log(const LogRequest& request, const std::function<bool(const Hit&)>& hit, const Watcher& watcher);
   // The last `most` matches, in the order of time; looks at no more of the run than it must.

@@ -28,6 +28,15 @@ struct EventVariables {
   bool args = false;        // $arg0…: registers are as at the entry of the function
   uint64_t function = 0;    // an address in the function that they are of; 0: the place itself
 
+  // Of a system call: $arg0 to $arg5, also by the names that the table has for them ($fd, $count). They are
+  // in the call's registers, in front of it and, as the kernel keeps these, behind it.
+  struct CallArgument {
+    enum class Kind : uint8_t { Int, Unsigned, Long, Word, Pointer, Text /* address of a text */ };
+    std::string name;  // empty: none
+    Kind kind = Kind::Word;
+  };
+  std::vector<CallArgument> call_args = {};
+
   // Words of its own: names without $ that stand for a state word.
   struct Named {
     enum class Kind : uint8_t { Signed, Unsigned, Pointer, Text /* address of a text */ };

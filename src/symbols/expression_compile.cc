@@ -247,8 +247,32 @@ std::optional<Operand> Compilation::machine_register(const std::string& name) {
   return {};
 }
 
+// Of a system call, by its number or its name. A register's name is the register's.
+std::optional<Operand> Compilation::call_argument(const std::string& name) {
+  static constexpr unsigned kRegisters[] = {5, 4, 3, 10, 8, 9};  // gdb's: rdi rsi rdx r10 r8 r9
+  const auto& args = event_.call_args;
+  size_t number = 0;
+  while (number < args.size() && name != fmt::format("arg{}", number) &&
+         (name != args[number].name || machine_register(name)))
+    number++;
+  if (number == args.size() || number >= std::size(kRegisters)) return {};
+  using ArgumentKind = EventVariables::CallArgument::Kind;
+  const ArgumentKind kind = args[number].kind;
+  const Type* type = kind == ArgumentKind::Text      ? types_.pointer_to(types_.character())
+                     : kind == ArgumentKind::Pointer ? types_.pointer_to(types_.nothing())
+                     : kind == ArgumentKind::Int || kind == ArgumentKind::Unsigned
+                         ? types_.integer(4, kind == ArgumentKind::Int)
+                         : types_.integer(8, kind == ArgumentKind::Long);
+  return operand({type, {.kind = Storage::Kind::Value, .code = Code().reg(kRegisters[number])}}, "$" + name,
+                 0);
+}
+
 Operand Compilation::dollar(const Node& node) {
   const std::string& name = node.text;
+  if (auto argument = call_argument(name)) {
+    argument->column = node.column;
+    return *argument;
+  }
   const Type* word = types_.integer(8, false);
   const Type* data = event_.value_type && event_.value_type->scalar() ? event_.value_type.get() : word;
   if (name == "tick") return state(node, true, kStateTick, word);
@@ -265,7 +289,13 @@ Operand Compilation::dollar(const Node& node) {
     }
     if (name.starts_with("arg") && name.size() > 3 && name.size() < 6 &&
         name.find_first_not_of("0123456789", 3) == std::string::npos) {
-      if (!event_.args) fail(node.column, fmt::format("${} is known only where a function is entered", name));
+      if (!event_.call_args.empty())
+        fail(node.column, fmt::format("there is no ${}: the call has {} argument{}, counted from $arg0", name,
+                                      event_.call_args.size(), event_.call_args.size() == 1 ? "" : "s"));
+      if (!event_.args)
+        fail(node.column, fmt::format("${} is known only where a function is entered, at a system call, and "
+                                      "behind one that is named",
+                                      name));
       return operand(variables_.argument(function, static_cast<unsigned>(std::stoul(name.substr(3)))),
                      "$" + name, node.column);
     }

@@ -37,6 +37,7 @@ class Compilation : public TypeNames {
   [[noreturn]] void unknown_name(const Node& node);
   Operand dollar(const Node& node);
   std::optional<Operand> machine_register(const std::string& name);
+  std::optional<Operand> call_argument(const std::string& name);
   Operand state(const Node& node, bool offered, replayer::StateWord word, const Type* type);
   Operand unary(const Node& node);
   Operand binary(const Node& node);

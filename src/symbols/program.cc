@@ -55,12 +55,14 @@ Function from_scope(const Module& module, const ModuleIndex& index, const Unit& 
 // The functions of one module that were asked for.
 class Search {
  public:
-  Search(const Module& module, const ModuleIndex& index, std::string_view name, bool inlined)
+  Search(const Module& module, const ModuleIndex& index, std::string_view name, bool inlined,
+         bool only_entries)
       : module_(module),
         index_(index),
         asked_(split_file(name)),
         split_(split_name(asked_.function)),
-        inlined_(inlined) {}
+        inlined_(inlined),
+        only_entries_(only_entries && asked_.file.empty()) {}
 
   std::vector<Function> run() {
     if (split_.parts.empty() || split_.parts.back().empty()) return {};
@@ -90,7 +92,7 @@ class Search {
   }
 
   void add(const Symbol& symbol) {
-    const Unit* unit = index_.unit_at(symbol.start);
+    const Unit* unit = only_entries_ && !symbol.label ? nullptr : index_.unit_at(symbol.start);
     const Scope* scope = unit ? unit->function_at(symbol.start) : nullptr;
     if (scope && scope->entry != symbol.start) {
       // A label inside a function, or its part elsewhere, which has been found by its entry.
@@ -127,7 +129,7 @@ class Search {
   const ModuleIndex& index_;
   AskedFunction asked_;
   SplitName split_;
-  bool inlined_;
+  bool inlined_, only_entries_;
   std::vector<const Symbol*> fragments_;
   std::vector<Function> found_;
   std::set<std::pair<uint64_t, bool>> seen_;
@@ -189,11 +191,20 @@ FrameRules& Program::frame_rules() const {
 }
 
 std::vector<Function> Program::functions(const std::string& name, bool inlined) const {
+  return find_functions(name, inlined, false);
+}
+
+std::vector<Function> Program::entries(const std::string& name) const {
+  return find_functions(name, false, true);
+}
+
+std::vector<Function> Program::find_functions(const std::string& name, bool inlined,
+                                              bool only_entries) const {
   std::vector<Function> all;
   for (const Module& module : modules_) {
     const ModuleIndex* names = index(module);
     if (!names) continue;
-    for (Function& f : Search(module, *names, name, inlined).run()) all.push_back(std::move(f));
+    for (Function& f : Search(module, *names, name, inlined, only_entries).run()) all.push_back(std::move(f));
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Function& a, const Function& b) { return a.entry < b.entry; });

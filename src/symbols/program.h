@@ -82,6 +82,9 @@ class Program {
   // What is not written may be anything: "f" is also "ns::f<int>(char)". `inlined`: inlined copies as well.
   // A module with a full symbol table (.symtab) is taken to name all its functions there.
   std::vector<Function> functions(const std::string& name, bool inlined = false) const;
+  // The same functions, of which no more than the entry is asked: where a symbol says it, no debug
+  // information is read. (That of a C library is compressed, and takes longer than a short replay.)
+  std::vector<Function> entries(const std::string& name) const;
   // Names like the given one, nearest first: for "did you mean".
   std::vector<std::string> nearest_functions(const std::string& name, size_t most = 3) const;
   std::vector<Function> all_functions(const Module& module) const;
@@ -114,6 +117,7 @@ class Program {
   FrameRules& frame_rules() const;
 
  private:
+  std::vector<Function> find_functions(const std::string& name, bool inlined, bool only_entries) const;
   const ModuleIndex* index_at(uint64_t address, const Module*& module) const;
   const Function& function_of(const Module&, const ModuleIndex&, const Unit&, const Scope&) const;
 

@@ -104,6 +104,40 @@ Json load_bookmarks(const recording::Recording& recording) {
   return marks;
 }
 
+namespace {
+
+void save_bookmarks(const recording::Recording& recording, const Json& bookmarks) {
+  const std::string path = bookmarks_path(recording), fresh = path + ".new";
+  {
+    std::ofstream out(fresh);
+    out << bookmarks.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    if (!out.flush()) throw Error("cannot write " + fresh);
+  }
+  if (rename(fresh.c_str(), path.c_str()) != 0)
+    throw Error("cannot write " + path + ": " + errno_text(errno));
+}
+
+}  // namespace
+
+void add_bookmark(const recording::Recording& recording, const std::string& name, uint64_t process,
+                  const ControlPoint& at, const std::string& note) {
+  const bool one_word = name.find_first_of(" \t\r\n") == std::string::npos;
+  if (name.empty() || !std::isalpha(static_cast<unsigned char>(name[0])) || !one_word || is_moment_word(name))
+    throw Error(
+        "a bookmark's name is one word that starts with a letter, and is not one of 'goto's own words",
+        kExitUsage);
+  Json marks = load_bookmarks(recording);
+  marks[name] = {{"at", point_text(at.tick, at.pc)}, {"process", process}, {"note", note}};
+  save_bookmarks(recording, marks);
+}
+
+bool remove_bookmark(const recording::Recording& recording, const std::string& name) {
+  Json marks = load_bookmarks(recording);
+  if (!marks.erase(name)) return false;
+  save_bookmarks(recording, marks);
+  return true;
+}
+
 MomentName parse_moment(const std::string& text, const recording::Recording& recording) {
   std::istringstream in(text);
   std::string first, second;

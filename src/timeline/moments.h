@@ -40,6 +40,11 @@ std::string point_text(Tick tick, Address pc = 0);
 // Of a user's own places in the recording: name -> {at, process, note}. What is not of that form is left out.
 nlohmann::ordered_json load_bookmarks(const recording::Recording& recording);
 std::string bookmarks_path(const recording::Recording& recording);
+// Keeps a moment of a process under a name, which may have had another one; throws Error: what the name
+// cannot be.
+void add_bookmark(const recording::Recording& recording, const std::string& name, uint64_t process,
+                  const ControlPoint& at, const std::string& note);
+bool remove_bookmark(const recording::Recording& recording, const std::string& name);  // false: there is none
 
 // Words that mean something to `goto`, so that no bookmark can have them as a name.
 bool is_moment_word(std::string_view word);

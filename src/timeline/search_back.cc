@@ -39,7 +39,7 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
         break;
       }
       Position low = begun = checkpoint->at;
-      if (stored_.quiet(low, high, taps)) {
+      if (quiet(low, high, taps)) {
         searched_.quiet++;
         high = low;
         continue;

@@ -43,7 +43,14 @@ class Teller {
     while (more && at < end) {
       replayer::TapRecord record;
       std::memcpy(&record, at, sizeof record);
-      if (sweep_.record) more = sweep_.record(record, at + sizeof record);
+      if (sweep_.taps.list[record.tap].kind == Tap::Contents) {
+        uint32_t size;
+        std::memcpy(&size, at + sizeof record, sizeof size);
+        if (sweep_.contents)
+          sweep_.contents(window.low, window.high, {at + sizeof record + sizeof size, size});
+      } else if (sweep_.record) {
+        more = sweep_.record(record, at + sizeof record);
+      }
       at += record.size;
     }
     munmap(map, size);
@@ -84,6 +91,26 @@ Taps within(const Taps& taps, const Position& low, const Position& high, bool la
     copy.moments = part;
   }
   return some;
+}
+
+// Ticks in which taps can match: from `first` on, before `end`.
+struct Reach {
+  Tick first = ~0ull, end = 0;
+};
+Reach reach_of(const Taps& taps) {
+  Reach reach;
+  for (const Tap& t : taps.list) {
+    Tick first = t.from, end = t.to;
+    if (t.off || (t.kind == Tap::Moment && t.moments.empty())) continue;
+    if (t.kind == Tap::Moment) {
+      // Behind an event may be many ticks behind its moment, but it has to be seen there.
+      first = t.after ? t.moments.front().at.tick : std::max(first, t.moments.front().at.tick);
+      if (!t.after) end = std::min(end, t.moments.back().at.tick + 1);
+    }
+    reach.first = std::min(reach.first, first);
+    reach.end = std::max(reach.end, end);
+  }
+  return reach;
 }
 
 }  // namespace
@@ -142,6 +169,9 @@ Swept Timeline::sweep(const Sweep& sweep) {
   const bool by_tick = all.any_by_tick();
   auto cut = [&](const Checkpoint& c) { return by_tick ? Position{c.at.tick + 1, 0, 0} : c.at; };
 
+  // Tables of contents are of windows that there will be in other sessions, too.
+  auto usable = [&](const Checkpoint& c) { return !sweep.contents || c.stored; };
+
   auto prepare = [&](Window& window) {
     window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
     if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
@@ -149,42 +179,51 @@ Swept Timeline::sweep(const Sweep& sweep) {
     window.at = window.low;
     window.worker.install(window.taps);
     window.worker.log_to(window.log.get());
-    count_written(window.worker, window.low, window.high.tick);
+    if (!sweep.contents) count_written(window.worker, window.low, window.high.tick);
+  };
+  auto go_on = [&](Window& window) {
+    const Tick since = window.at.tick - std::min(window.at.tick, window.low.tick);
+    const Tick slice = sweep.hurry ? std::min(slice_, std::max(sweep.hurry, since)) : slice_;
+    pool.go_on(window, slice, ticks_per_second_);
   };
   auto begin_next = [&] {
     auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
-                             [&](const Checkpoint& c) { return cut(c) > low; });
+                             [&](const Checkpoint& c) { return cut(c) > low && usable(c); });
     Position high = next == checkpoints_.end() || cut(*next) >= to ? to : cut(*next);
     if (longest && low.tick + longest < high.tick) high = {low.tick + longest, 0, 0};
     more = high < to;
     Taps taps = within(all, low, high, high == to);
     if (std::exchange(in_the_middle, false)) skip_beginning(taps, low.tick);
-    const bool none = std::all_of(taps.list.begin(), taps.list.end(), [](const Tap& t) { return t.off; });
-    if (none || stored_.quiet(low, high, taps)) {
+    // What lies before all that can match is gone through without looking, what lies behind it not at all.
+    const Reach reach = reach_of(taps);
+    const Position begin = reach.first > low.tick ? Position{reach.first, 0, 0} : low;
+    const Position end = std::min(high, Position{reach.end, 0, 0});
+    if (begin >= end || quiet(begin, end, taps)) {
       result.quiet++;
       there = Worker();
       done += static_cast<double>(high.tick - low.tick) / length;
       low = high;
       return true;
     }
+    done += static_cast<double>(begin.tick - low.tick + high.tick - end.tick) / length;
     Window window;
     Position at = low;
-    window.worker = there ? std::move(there) : worker_at(low, at);
+    window.worker = there ? std::move(there) : worker_at(begin, at);
     there = Worker();
-    if (at < low) {
-      const Arrival halt = run_to(window.worker, at, low);
+    if (at < begin) {
+      const Arrival halt = run_to(window.worker, at, begin);
       if (halt.why == Arrival::Interrupted) return false;
       at = halt.at;
     }
     window.low = at;
-    window.high = high;
+    window.high = end;
     window.taps = std::move(taps);
     prepare(window);
-    window.until.point = high;
+    window.until.point = end;
     window.until.fresh = true;
-    window.until.before = high < to || sweep.to;
+    window.until.before = end < to || sweep.to;
     windows.push_back(std::move(window));
-    pool.go_on(windows.back(), slice_, ticks_per_second_);
+    go_on(windows.back());
     result.windows++;
     low = high;
     return true;
@@ -219,7 +258,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
       return result;
     }
     // One that waited with a full log may go on when it is its turn.
-    if (Window& front = windows.front(); !front.running) pool.go_on(front, slice_, ticks_per_second_);
+    if (Window& front = windows.front(); !front.running) go_on(front);
 
     Window* window = pool.wait(attention);
     if (!window) return give_up();
@@ -227,7 +266,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
       // Once more; what has been handed on will be the same.
       if (!start_again(*window)) return give_up();
       prepare(*window);
-      pool.go_on(*window, slice_, ticks_per_second_);
+      go_on(*window);
       continue;
     }
     learn(window->worker.took(), window->began, window->at.tick);
@@ -236,9 +275,8 @@ Swept Timeline::sweep(const Sweep& sweep) {
     done += static_cast<double>(window->at.tick - window->began) / length;
     if (sweep.progress) sweep.progress(std::min(done, 1.0));
     if (window->end.why == Arrival::AtTick) {
-      store(window->worker, window->at, false);
-      if (window == &windows.front() || waiting() < kMostWaiting)
-        pool.go_on(*window, slice_, ticks_per_second_);
+      if (!sweep.contents) store(window->worker, window->at, false);
+      if (window == &windows.front() || waiting() < kMostWaiting) go_on(*window);
       continue;
     }
     if (window->end.why == Arrival::Interrupted) return give_up();

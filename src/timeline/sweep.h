@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "timeline/worker.h"
@@ -14,6 +15,12 @@ struct Sweep {
   // Called with each match that is logged, in the order of time. False: enough.
   std::function<bool(const replayer::TapRecord& record, const uint8_t* values)> record;
   std::function<void(double done)> progress;  // 0 to 1
+  // With a tap of the kind Contents: called with the packed table of each window, in the order of time. It is
+  // empty if the table could not be made.
+  std::function<void(const Position& low, const Position& high, std::span<const uint8_t> packed)> contents;
+  // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
+  // window, and the next ones after twice as many each time, up to what is usual.
+  Tick hurry = 0;
 };
 
 struct Swept {

@@ -43,6 +43,7 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
     : attention(ear),
       log_(recording, options.process),
       stored_(recording, log_, options.checkpoints),
+      contents_(recording, log_.process()),
       wait_for_stored_(options.wait_for_checkpoints) {
   limit_slice();
   Worker first = Worker::start(options, library, recording, log_.forking_threads());
@@ -134,7 +135,8 @@ std::optional<uint32_t> Timeline::stored_checksum(uint64_t number) {
 
 // The user's program goes on without them; but that something is wrong with a file is worth a line.
 void Timeline::tell_notes() {
-  for (const std::string& note : stored_.take_notes()) fmt::print(stderr, "backstep: {}\n", note);
+  for (const auto& notes : {stored_.take_notes(), contents_.take_notes()})
+    for (const std::string& note : notes) fmt::print(stderr, "backstep: {}\n", note);
 }
 
 // Goes the checkpoint whose absence makes the smallest hole, compared with how long ago it is.
@@ -296,7 +298,7 @@ bool Timeline::pass_quiet(const Position& target, const Taps& taps) {
   size_t windows = 0;
   for (auto it = checkpoints_.begin(); it != checkpoints_.end() && it->at <= target; ++it) {
     if (it->at <= now_) continue;
-    if (!taps.empty() && !stored_.quiet(at, it->at, taps)) break;
+    if (!taps.empty() && !quiet(at, it->at, taps)) break;
     auto text = output_between(at, it->at);
     if (!text) break;
     output += *text;
@@ -322,6 +324,32 @@ bool Timeline::pass_quiet(const Position& target, const Taps& taps) {
   arrive(halt);
   if (attention.output && !output.empty()) attention.output(output);
   return true;
+}
+
+// A quick run may turn out to have been in vain: what the program writes meanwhile is not shown before it is
+// known that it was not.
+Arrival Timeline::run_slice(const Until& until) {
+  std::string written;
+  Attention ear = attention;
+  if (ear.output && until.rate > 0) ear.output = [&](const std::string& text) { written += text; };
+  const Arrival halt = current_.run(until, true, &ear);
+  attention.stop_asked = ear.stop_asked;
+  if (halt.why != Arrival::Overshot && !written.empty()) attention.output(written);
+  return halt;
+}
+
+// Another worker at the present, for one that has come too far. False: somebody wants to stop, and the
+// present is where that was heard.
+bool Timeline::start_again() {
+  overshot_++;
+  const Position present = now_;
+  Position at;
+  current_ = worker_at(present, at);
+  if (at == present) return true;
+  const Arrival halt = run_to(current_, at, present);
+  if (halt.why != Arrival::Interrupted) return true;
+  arrive(halt);
+  return false;
 }
 
 Arrival Timeline::forward(const Taps& taps) {
@@ -353,7 +381,8 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
   // behind the instruction before and goes on at once.
   until.fresh = phase_ < Phase::Place;
   searched_ = {};
-  Position next_try;  // what is known of windows is asked once for each
+  Position next_try;     // what is known of windows is asked once for each
+  bool careful = false;  // it has come too far once
   for (;;) {
     if (now_ >= next_try && pass_quiet(target.position(), taps.worker)) {
       if (attention.stop_asked) return Arrival{.why = Arrival::Interrupted};
@@ -368,11 +397,20 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
     }
     until.tick = now_.tick + slice_;
     const Tick from = now_.tick;
-    const Arrival halt = current_.run(until, true, &attention);
+    const Arrival halt = run_slice(until);
+    if (halt.why == Arrival::Overshot) {
+      careful = true;
+      until.rate = 0;
+      if (!start_again()) return Arrival{.why = Arrival::Interrupted};
+      current_.install(taps.worker);
+      continue;
+    }
     learn(current_.took(), from, halt.at.tick);
     arrive(halt);
     switch (halt.why) {
       case Arrival::AtTick:
+        // Other code for a long way, but not for one of many short ones.
+        if (!careful) until.rate = ticks_per_second_;
         store(current_, now_, false);
         keep(current_, now_);
         until.fresh = true;

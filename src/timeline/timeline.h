@@ -9,6 +9,7 @@
 
 #include "timeline/log_index.h"
 #include "timeline/stored_checkpoints.h"
+#include "timeline/stored_contents.h"
 #include "timeline/sweep.h"
 #include "timeline/worker.h"
 
@@ -64,6 +65,15 @@ class Timeline {
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
   Swept sweep(const Sweep& sweep);
+  // Makes the tables of contents (stored_contents.h) of a stretch that are not there yet, and on the way the
+  // checkpoints that are missing. Throws Error: one cannot be written.
+  struct Made {
+    size_t windows = 0, unknown = 0;  // tables that were made, and that could not be
+    bool complete = true;             // false: somebody wanted to stop
+  };
+  Made make_contents(const Position& from, const Position& to,
+                     const std::function<void(double done)>& progress);
+  StoredContents& contents() { return contents_; }
   // Where a stretch is quick to begin: at ticks behind checkpoints, in the order of time.
   std::vector<Position> cuts() const;
   // In a diversion: runs on there.
@@ -105,6 +115,8 @@ class Timeline {
   Arrival run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
   Worker worker_at(const Position& wanted, Position& at);
+  // Can none of the taps have matched between the two moments? False: perhaps.
+  bool quiet(const Position& from, const Position& to, const Taps& taps);
   // Moves the present forward over windows in which nothing can match. False: there are none here.
   bool pass_quiet(const Position& target, const Taps& taps);
   // What was written to stdout and stderr; nullopt: the log does not have all of it.
@@ -119,7 +131,10 @@ class Timeline {
   // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
   // Interrupted.
   Arrival search_back(const Taps& taps, const Position& lowest);
+  // For workers that have come too far: the window's, and the one of the present.
   bool start_again(Window& window);
+  bool start_again();
+  Arrival run_slice(const Until& until);  // of the present's worker, with output
   // A new worker at a checkpoint; none: its file is no good, and the checkpoint is gone.
   Worker worker_from(std::list<Checkpoint>::iterator checkpoint);
   void limit_slice();
@@ -171,6 +186,7 @@ class Timeline {
 
   LogIndex log_;
   StoredCheckpoints stored_;
+  StoredContents contents_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
   uint64_t diversions_ = 0;

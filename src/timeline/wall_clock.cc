@@ -13,6 +13,7 @@
 #include <ctime>
 #include <optional>
 
+#include "base/error.h"
 #include "timeline/times.h"
 
 namespace backstep::timeline {
@@ -52,6 +53,17 @@ std::optional<Reading> reading_of(const recording::Event& e) {
 }
 
 }  // namespace
+
+std::optional<int64_t> end_ns(const recording::Recording& recording, uint64_t process) {
+  try {
+    const auto manifest = recording::Manifest::load(recording.manifest_path(process));
+    int64_t ns = 0;
+    if (!manifest.end || __builtin_add_overflow(manifest.start_ns, manifest.end->duration_ns, &ns)) return {};
+    return ns;
+  } catch (const Error&) {
+    return {};  // it has none
+  }
+}
 
 void WallClock::add(Tick tick, int64_t ns) {
   // A clock that was set back tells nothing here.

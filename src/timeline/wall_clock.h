@@ -9,6 +9,9 @@
 
 namespace backstep::timeline {
 
+// When the process of that log ended, as far as its manifest knows.
+std::optional<int64_t> end_ns(const recording::Recording& recording, uint64_t process);
+
 class WallClock {
  public:
   // A moment whose time is known.

@@ -1,16 +1,46 @@
 #include "timeline/windows.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "base/error.h"
 
 namespace backstep::timeline {
+namespace {
+
+std::atomic<size_t>* shared_count = nullptr;  // windows under way in all processes; null: this one is alone
+
+}  // namespace
+
+SharedWindows::SharedWindows() {
+  void* map = mmap(nullptr, sizeof *shared_count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) throw Error("cannot share memory: " + errno_text(errno));
+  shared_count = new (map) std::atomic<size_t>(0);
+}
+
+SharedWindows::~SharedWindows() {
+  munmap(shared_count, sizeof *shared_count);
+  shared_count = nullptr;
+}
 
 WindowPool::WindowPool() : most_(static_cast<size_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1l, 16l))) {}
 
-bool WindowPool::full() const {
-  const auto busy = std::count_if(windows_.begin(), windows_.end(), [](const Window& w) { return !w.done; });
-  return static_cast<size_t>(busy) >= most_;
+WindowPool::~WindowPool() {
+  if (shared_count) *shared_count -= counted_;
+}
+
+bool WindowPool::full() {
+  const auto busy = static_cast<size_t>(
+      std::count_if(windows_.begin(), windows_.end(), [](const Window& w) { return !w.done; }));
+  if (!shared_count) return busy >= most_;
+  // Two may see the last place free; that they both take it costs little.
+  const size_t all = *shared_count += busy - counted_;
+  counted_ = busy;
+  return busy >= most_ || (busy > 0 && all >= most_);
 }
 
 void WindowPool::go_on(Window& window, Tick slice, double rate) {

@@ -29,11 +29,24 @@ struct Window {
   Tick began = 0;        // the last slice
 };
 
+// Processes of ours that replay windows at the same time share the processors: while this lives, pools of
+// those that are forked count together. Each may have one window whatever others have.
+class SharedWindows {
+ public:
+  SharedWindows();
+  ~SharedWindows();
+  SharedWindows(const SharedWindows&) = delete;
+  SharedWindows& operator=(const SharedWindows&) = delete;
+};
+
 class WindowPool {
  public:
   WindowPool();
+  ~WindowPool();
+  WindowPool(const WindowPool&) = delete;
+  WindowPool& operator=(const WindowPool&) = delete;
   std::list<Window>& windows() { return windows_; }
-  bool full() const;
+  bool full();
   // Has it replay the next `slice` ticks, at about this rate.
   void go_on(Window& window, Tick slice, double rate);
   // One whose slice is over; null: somebody wants to stop, or none is running.
@@ -44,6 +57,7 @@ class WindowPool {
  private:
   std::list<Window> windows_;  // in the order in which their results are wanted
   size_t most_;
+  size_t counted_ = 0;  // in what is shared
 };
 
 }  // namespace backstep::timeline

@@ -263,7 +263,7 @@ class Service {
         break;
       }
       case Command::Collect:
-        if (u.get<bool>()) replayer_.log_cover();
+        if (u.get<bool>()) replayer_.log_window();
         answer.put(replayer_.flush_log());
         break;
       case Command::Counts: {
@@ -510,6 +510,10 @@ std::pair<Fd, Fd> socket_pair() {
 
 int Worker::output_pipe() {
   return output_read_end;
+}
+
+void Worker::forget_output_pipe() {
+  for (int* end : {&output_read_end, &output_write_end}) Fd(std::exchange(*end, -1)).reset();
 }
 
 Worker Worker::start(const ReplayOptions& options, const recording::Library& library,

@@ -122,6 +122,8 @@ class Worker {
   bool counts_written() const { return counts_written_; }
 
   static int output_pipe();  // where guests' output can be read; non-blocking
+  // A process that was forked from this one has guests of its own.
+  static void forget_output_pipe();
 
  private:
   explicit Worker(Fd socket) : socket_(std::move(socket)) {}

@@ -58,6 +58,10 @@ under 'm' count 'call visit if m > 3' asked
 under ')' count 'call visit if (n->value > )' asked
 under '}' log 'call visit' 'n={n} x}' asked
 under '{n' log 'call visit' 'n={n' asked
+refused 'behind one that is named' log 'syscall after' '{$arg0}' asked
+refused 'behind one that is named' log 'syscall rt_sigreturn after' '{$arg0}' asked
+refused 'there is no \$arg1: the call has 1 argument' count 'syscall exit_group if $arg1 == 3' asked
+refused 'there is no \$pat' count 'syscall write if $pat == 3' asked
 # A condition that reads a null pointer: no match, and it is told how often.
 expect 0 "$BACKSTEP" count 'call visit if n->value == 2' 'call visit if n == 0' asked
 grep -Eq '^ *40,000  call visit if n->value' out || fail "not 40,000: $(cat out)"

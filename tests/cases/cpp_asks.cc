@@ -56,6 +56,12 @@ void questions(backstep::Session& s) {
   assert(s.count("call add", {.start = hits[2].at, .end = hits[5].at}) == 3);
   assert(s.log("call add", {"$arg0"}, {.last = 2}).next()->values["$arg0"] == 9);
 
+  const backstep::Table table = s.sql("SELECT arg0, args FROM calls WHERE function = 'add'", 3);
+  assert(table.columns == std::vector<std::string>({"arg0", "args"}) && table.rows.size() == 3 &&
+         !table.complete);
+  assert(table.rows[2][0] == 3 && table.rows[2][1] == "n=3");
+  sentence_of([&] { s.sql("SELECT"); }, -32000);
+
   std::vector<backstep::Call> calls;
   for (const backstep::Call& call : s.calls("add")) calls.push_back(call);
   assert(calls.size() == 10 && calls[4].args[0].name == "n" && calls[4].args[0].value == 5);
@@ -91,6 +97,36 @@ void movement(backstep::Session& s) {
   assert(s.ask("goto", {{"to", "end"}})["why"] == "there" && s.forward().why == "end");
 }
 
+void bookmarks(backstep::Session& s) {
+  const auto here = s.log("call add if n == 5").next()->at;
+  s.go_to(here);
+  const auto mark = s.bookmark("fifth", "n is 5");
+  assert(mark.name == "fifth" && mark.at == here && mark.process == 1 && mark.note == "n is 5");
+  s.go_to("start");
+  assert(s.go_to("fifth").at == here && s.value("n") == 5 && s.count("call add", {.start = "fifth"}) == 5);
+  assert(s.bookmarks().size() == 1 && s.bookmarks()[0].at == here);
+  s.remove_bookmark("fifth");
+  assert(s.bookmarks().empty());
+  sentence_of([&] { s.remove_bookmark("fifth"); }, -32000);
+}
+
+void several_processes(backstep::Session& s) {
+  using backstep::Processes;
+  assert(s.count("call add", {.processes = Processes::all()}) == 10);
+  const auto shares = s.count_by_process("call add");
+  assert(shares.size() == 1 && shares[0].process == 1 && shares[0].pid == s.info().pid);
+  assert(shares[0].count == 10);
+  const auto hit = s.log("call add", {"n"}, {.last = 1, .processes = {1}}).next();
+  assert(hit->process == 1 && hit->pid == s.info().pid && hit->values["n"] == 10);
+  assert(s.calls("add", {.processes = Processes::all()}).next()->process == 1);
+  const auto profile = s.profile({.period = 100, .processes = Processes::all()});
+  assert(profile.processes.at(0).program == "sums" && profile.stacks.at(0).stack.at(0) == "sums");
+  assert(profile.processes[0].samples == profile.samples);
+  assert(s.coverage({.processes = Processes::all()}).size() == 1);
+  sentence_of([&] { s.count("call add", {.processes = {9}}); }, -32000);
+  assert(s.methods().size() > 20);
+}
+
 // What is asked in the middle of a stream is answered, whatever the stream still brings.
 void both_at_once(backstep::Session& s) {
   int n = 0;
@@ -111,6 +147,8 @@ int main(int, char** argv) {
   questions(s);
   movement(s);
   both_at_once(s);
+  bookmarks(s);
+  several_processes(s);
   // The shell compares these with what the program says.
   std::cout << sentence_of([&] { s.count("call nothing"); }, -32000) << '\n'
             << sentence_of([&] { s.log("call nothing").next(); }, -32000) << '\n'

@@ -185,9 +185,25 @@ class Maker:
             if not spec.may:
                 return spec
 
-    def composed(self):
+    def place(self, least, most):
+        """One that is met so often."""
+        some = [p for p in self.pcs if least <= len(self.by_pc[p]) <= most] or self.pcs
+        pc = self.rng.choice(some)
+        return Spec(f"{pc:#x}", self.by_pc[pc])
+
+    def gated(self):
+        """Of several parts, one of which is frequent and matters at times only."""
+        often = self.place(50, 10**9)
+        rare = [self.place(2, 30), self.place(2, 30), self.certain()]
+        if self.rng.random() < 0.6:  # what opens comes before what closes
+            rare[:2] = sorted((self.tick() for _ in "bc"), key=lambda spec: spec.must)
+        return self.composed(often, rare)
+
+    def composed(self, often=None, rare=None):
         rng, rows = self.rng, self.rows
-        a, b, c = self.certain(), self.certain(), self.certain()
+        a, b, c = rare or (self.certain(), self.certain(), self.certain())
+        if often:
+            a, b, c = rng.choice([(often, a, b), (a, often, b)])  # of between; of then and within
 
         def pairs(some_a, some_b):
             """Each a with the first b behind it."""
@@ -207,14 +223,22 @@ class Maker:
 
         n = rng.choice([0, 1, 5, 50, 1000])
         k = rng.choice([1, 2, 3, 10])
-        return rng.choice([
+        nest = lambda some, outer: Composed(f"{a.text} between {b.text} and {c.text} then {outer.text}", [a, b, c, outer],
+                                            lambda x, y, z, o: {j for _, j in pairs(some(x, y, z), o)})
+        forms = [
+            nest(between, self.certain()),
+            Composed(f"{a.text} then {b.text} between {c.text} and {a.text}", [a, b, c],
+                     lambda x, y, z: {j for _, j in pairs(x, between(y, z, x))}),
             Composed(f"{a.text} then {b.text}", [a, b], lambda x, y: {j for _, j in pairs(x, y)}),
-            Composed(f"{a.text} then {a.text}", [a], lambda x: x[1:]),
             Composed(f"{a.text} and within {n} ticks {b.text}", [a, b],
                      lambda x, y: {j for i, j in pairs(x, y) if rows[j].tick - rows[i].tick <= n}),
-            Composed(f"nth {k} of {a.text}", [a], lambda x: x[k - 1::k]),
             Composed(f"{a.text} between {b.text} and {c.text}", [a, b, c], between),
-        ])
+            Composed(f"{a.text} then {a.text}", [a], lambda x: x[1:]),
+            Composed(f"nth {k} of {a.text}", [a], lambda x: x[k - 1::k]),
+        ]
+        if often:  # in those two it matters everywhere
+            forms = forms[:1] + forms[4:5] if a is often else forms[1:4]
+        return rng.choice(forms)
 
     def any(self):
         return self.composed() if self.rng.random() < 0.25 else self.simple()
@@ -222,7 +246,7 @@ class Maker:
 
 def windows():
     longest = os.environ.get("BACKSTEP_WINDOW")
-    return f" with windows of {longest} ticks" if longest else ""
+    return (f" with windows of {longest} ticks" if longest else "") + (" with gates" if "BACKSTEP_GATE" in os.environ else "")
 
 
 class Asker:
@@ -341,8 +365,17 @@ def main():
         # (The shortest ones make a way of a thousand stops, which is too much for each of a thousand windows.)
         os.environ["BACKSTEP_LEG"] = rng.choice(["", "", "1e-5" if os.environ["BACKSTEP_WINDOW"] != "1" else "", "1e-4"])
         asker.count(specs, words, low, high)
+        # Nor does it if parts of what is made of several are left out where they cannot matter.
+        os.environ["BACKSTEP_GATE"] = "1"
+        for _ in range(3):
+            composed = maker.gated()
+            asker.count([composed], words, low, high)
+            asker.log(composed, words, low, high)
+        if rng.random() < 0.5:
+            del os.environ["BACKSTEP_GATE"]
         asker.log(rng.choice(specs), words, low, high)
         asker.log(rng.choice(specs), words, low, high, rng.choice([1, 5, 1000]))
+        os.environ.pop("BACKSTEP_GATE", None)
     print(f"{arguments.recording}: {len(rows)} positions, {asker.questions} answers, {asker.bad} wrong")
     sys.exit(1 if asker.bad else 0)
 

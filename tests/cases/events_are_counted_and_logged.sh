@@ -118,6 +118,19 @@ for i in range(300): print(f"1 {i}+1\n1 {i}+2")' | same - lines "$level: argumen
   "$PYTHON" -c '
 total = 0
 for i in range(300): print(f"1 {total}>{total + 20 * i + 3}"); total += 20 * i + 3' | same - lines "$level: old and new"
+  # Arguments of system calls, by number and by name; behind the call, too, if it is known which one it is.
+  counted 3 'syscall write if $arg0 == 1 && $count == 5'
+  counted 3 'syscall write after if $fd == 1 && $arg2 == $retval'
+  counted 0 'syscall write if $fd != 1'
+  lines 'syscall write' '{$fd} {$arg2} {(char *)$buf} {$arg0 - 2}'
+  printf '1 1 5 "tick\\n" -1\n%.0s' 1 2 3 | same - lines "$level: arguments of write"
+  lines 'syscall openat after if $path ~ "libc.so"' '{$path} {$arg0} {$retval > 0}'
+  grep -Eqx '1 "[^"]*/libc.so.6" -100 (1|true)' lines || fail "$level: arguments behind openat: $(cat lines)"
+  "$BACKSTEP" log --json 'syscall mmap' '{$arg0} {$arg1} {$arg2} {$arg3} {$fd} {$arg5}' known |
+    "$PYTHON" -c 'import json, sys
+for line in sys.stdin: print(*[int(str(v), 0) for v in json.loads(line)["values"].values()])' >asked
+  "$BACKSTEP" syscalls --json mmap known | "$PYTHON" -c 'import json, sys
+for line in sys.stdin: a = json.loads(line)["raw"]; print(*a[:4], (a[4] + 2**31) % 2**32 - 2**31, a[5])' | same - asked "$level: arguments of mmap"
   lines 'return pick' '{(char *)$retval}' --limit 3
   printf '1 "even"\n1 "odd"\n1 "even"\n' | same - lines "$level: a text"
   lines 'call twice' '{$arg0} {{}} {total}' --last 2

@@ -33,6 +33,9 @@ with backstep.open("one") as s:
     assert [c.args[0]["value"] for c in calls] == list(range(1, 11)) and all(c.end == "returned" for c in calls)
     (call,) = s.calls("main", tree=True, depth=1)
     assert {n["function"]: n["count"] for n in call.tree}["add"] == 10, call.tree
+    table = s.sql("SELECT arg0, enter FROM calls WHERE function = 'add'")
+    assert [row["arg0"] for row in table] == list(range(1, 11)) and table.columns == ["arg0", "enter"] and table.complete
+    assert len(s.sql("SELECT 1 FROM syscalls", limit=2)) == 2 and not s.sql("SELECT 1 FROM syscalls", limit=2).complete
     m = s.goto(hit.at)
     assert m.function == "add" and m.at == calls[2].at
     assert s.forward("call add").at == calls[3].at
@@ -40,7 +43,35 @@ with backstep.open("one") as s:
     assert s.value("i", frame=1) == 3 and s.registers()["rip"] == m.pc
     assert len(s.memory(m.pc, 4)) == 4 and s.memory(8, 4) == b""
     assert s.step(3).pc != m.pc and s.step(3, back=True).pc == m.pc
-    for wrong in (lambda: s.value("nothing"), lambda: s.count("call nothing"), lambda: s.goto("nowhere"), lambda: s.ask("nothing")):
+    (here,) = s.log("call add if n == 5")
+    s.goto(here.at)
+    mark = s.bookmark("fifth", "n is 5")
+    assert (mark.name, mark.at, mark.process, mark.note) == ("fifth", here.at, 1, "n is 5"), mark
+    s.bookmark("again")
+    assert {b.name: b.at for b in s.bookmarks()} == {"fifth": here.at, "again": here.at}
+    s.goto("start")
+    assert s.goto("fifth").at == here.at and s.value("n") == 5
+    assert s.count("call add", start="fifth") == 5  # it is behind the first instructions
+    s.remove_bookmark("fifth"), s.remove_bookmark("again")
+    assert s.bookmarks() == []
+    assert s.count("call add", processes="all") == 10
+    (share,) = s.count_by_process("call add")
+    assert (share["process"], share["count"]) == (1, 10) and share["pid"] == s.info()["pid"]
+    assert {(h.process, h.values["n"]) for h in s.log("call add", "n", processes=[1])} == {(1, n) for n in range(1, 11)}
+    assert [c.process for c in s.calls("add", limit=2, processes="all")] == [1, 1]
+    assert s.profile(period=100, processes="all")["stacks"][0]["stack"][0] == "sums"
+    assert s.coverage(processes="all") == s.coverage()
+    s.cancel()  # nothing is under way
+    s.on_progress = lambda done: s.cancel()
+    for _ in range(5):  # it may be over before anything was said of it
+        try:
+            s.count("every 1")
+        except backstep.Cancelled:
+            pass
+    s.on_progress = None
+    assert s.count("call add") == 10
+    for wrong in (lambda: s.remove_bookmark("fifth"), lambda: s.bookmark("50%"), lambda: s.count("call add", processes=[9]),
+                  lambda: s.value("nothing"), lambda: s.count("call nothing"), lambda: s.goto("nowhere"), lambda: s.sql("SELECT"), lambda: s.ask("nothing")):
         try:
             wrong()
         except backstep.Error as e:

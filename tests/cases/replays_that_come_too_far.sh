@@ -13,9 +13,12 @@ static void on_alarm(int signo) { alarms += signo; }
 __attribute__((noinline)) unsigned long step(unsigned long x) { return x * 6364136223846793005ul + alarms; }
 int main(void) {
   signal(SIGALRM, on_alarm);
-  struct itimerval often = {{0, 20000}, {0, 20000}};
+  struct itimerval often = {{0, 4000}, {0, 4000}};
   setitimer(ITIMER_REAL, &often, 0);
-  for (long i = 0; i < 30000000; i++) sum ^= step(sum + i);
+  for (long i = 0; i < 30000000; i++) {
+    sum ^= step(sum + i);
+    if (i % 30000 == 12345) printf("at %ld\n", i), fflush(stdout);
+  }
   printf("%lu\n", sum);
   return 0;
 }
@@ -39,10 +42,19 @@ visit() {
   in_gdb work 'goto 20%' 'print sum' 'goto 70%' 'print sum' 'goto 40%' 'print sum' 'break on_alarm' 'reverse-continue' \
     'print alarms' 'monitor stored'
 }
+# Forwards, over signals that nobody stops for, and with what the program writes on the way.
+pass() { in_gdb work 'break step if x == 12345' 'continue' 'monitor stored'; }
 visit
 printed ' [1-9][0-9]* replays came too far'
 grep '^\$' gdb >too-far
+pass
+printed ' [1-9][0-9]* replays came too far'
+grep -E '^at [0-9]+|^[0-9]+$|exited' gdb >too-far-forwards
 unset BACKSTEP_LEG
+pass
+grep -E '^at [0-9]+|^[0-9]+$|exited' gdb >plainly
+same plainly too-far-forwards "another output when replays come too far"
+[ "$(grep -c "^at" plainly)" = 1000 ] || fail "it wrote something else: $(cat gdb)"
 visit
 grep '^\$' gdb >plainly
 same plainly too-far "another state when replays come too far"

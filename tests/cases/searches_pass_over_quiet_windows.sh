@@ -20,9 +20,9 @@ __attribute__((noinline, aligned(4096))) long rare(long n) { return n + work % 3
 __attribute__((noinline, aligned(4096))) long seldom(long n) { return n + work % 5; }
 static char stack[65536] __attribute__((aligned(4096)));
 static void on_signal(int n) { work += n; }
-// About 10 ms between two things.
+// About 100 ms between two things: long enough for it to pay to pass over them.
 __attribute__((noinline, aligned(4096))) static void compute(void) {
-  for (int i = 0; i < 2000000; i++) work = work * 6364136223846793005ul + 1;
+  for (int i = 0; i < 40000000; i++) work = work * 6364136223846793005ul + 1;
 }
 int main(void) {
   stack_t alternate = {stack, 0, sizeof stack};
@@ -69,7 +69,7 @@ int main(void) {
 }
 C
 recorded pages 0
-"$BACKSTEP" checkpoints --make --every 0.004 rec-pages >/dev/null || fail "no checkpoints"
+"$BACKSTEP" checkpoints --make --every 0.02 rec-pages >/dev/null || fail "no checkpoints"
 read -ra addresses <pages.out
 code=("${addresses[@]:0:2}")
 data=("${addresses[@]:2:10}")  # the last one is written to all the time

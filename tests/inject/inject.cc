@@ -3,14 +3,19 @@
 // signal's handler not run. Luck finds such windows once in a thousand runs; this tool puts a signal behind
 // *every* instruction of them.
 //
-//   inject OFFSET NR STRIDE FIRST LAST -- COMMAND...
+//   inject OFFSET NR STRIDE FIRST LAST [SEAT HIT] -- COMMAND...
 //
 // It runs COMMAND (backstep record … PROGRAM) under ptrace, with a breakpoint at OFFSET in the program's
 // file: that is bs_exit_syscall, where all system calls of the guest come by. The guest says `getppid()` at
 // the start of each round; the next call NR after it is stepped through instruction by instruction, and
-// behind number FIRST + round * STRIDE the process gets SIGUSR1. When the stepping comes to where the
+// behind number FIRST + round * STRIDE the process gets SIGUSR1, or one thread, if the guest says which as an
+// argument of getppid. When the stepping comes to where the
 // recorder is about to sleep, or back to the code cache, the whole window has been covered: the guest gets
 // SIGUSR2, which tells it that this was the last round. (At LAST, too.)
+//
+// The recorder's runner may go from one kernel thread to another (record_seats.cc). A window ends where the
+// one that it leaves falls asleep; with SEAT, the offset of bs_take_seat, it begins where the runner has
+// arrived at another one for the HIT-th time in the round, and NR is not looked at.
 //
 // Whoever does not come to its next system call within some seconds has lost the signal: status 1, with the
 // place. Only tests use ptrace; the recorder does not know that it is traced.
@@ -37,10 +42,12 @@ namespace {
 constexpr long kMarker = SYS_getppid;
 constexpr unsigned kPatience = 300;  // seconds; a machine may be busy
 constexpr unsigned long kCacheEnd = 0x8000'0000;
+constexpr unsigned long kTrapFlag = 0x100;
 
 pid_t child;          // the thread that runs guest code: another one, once it has moved (record_seats.cc)
 pid_t process;        // whose thread it is
 unsigned long place;  // of the breakpoint
+unsigned long seat;   // of the other one; 0: none
 const char* doing = "starting";
 
 [[noreturn]] void fail(const std::string& what) {
@@ -102,15 +109,23 @@ bool wait_for_stop(int& status) {
       if (late) return true;
       continue;
     }
+    if (who == child && who != process && !WIFSTOPPED(status)) {
+      child = process;  // the runner has left it for good
+      continue;
+    }
     if (who == child || (who == process && !WIFSTOPPED(status))) break;
     if (!WIFSTOPPED(status)) continue;
     // Another kernel thread: it has begun, or it gets a signal, or it is the one that runs guest code now.
     const int signo = WSTOPSIG(status);
     user_regs_struct r{};
     ptrace(PTRACE_GETREGS, who, nullptr, &r);
-    if (signo == SIGTRAP && place && r.rip == place + 1) {
+    if (signo == SIGTRAP && ((place && r.rip == place + 1) || (seat && r.rip == seat + 1))) {
       child = who;
       break;
+    }
+    if (signo == SIGSTOP && r.eflags & kTrapFlag) {  // of who made it, step by step
+      r.eflags &= ~kTrapFlag;
+      ptrace(PTRACE_SETREGS, who, nullptr, &r);
     }
     ptrace(PTRACE_CONT, who, nullptr, signo == SIGSTOP || status >> 16 ? 0 : signo);
   }
@@ -123,20 +138,23 @@ int code_of_signal() {
   return ptrace(PTRACE_GETSIGINFO, child, nullptr, &info) == 0 ? info.si_code : 0;
 }
 
-// About to sleep? `nr`: the call that the guest asked for; else the recorder's own way to wait.
+// About to sleep? `nr`: the call that the guest asked for; else the recorder's own way to wait. (With a limit
+// it waits for another kernel thread of its own, which answers at once.)
 bool about_to_sleep(const user_regs_struct& r, long nr) {
   constexpr long kSyscallBytes = 0x050f, kFutexCommand = 0x7f, kWait = 0, kWaitBitset = 9;
   if ((word_at(r.rip) & 0xffff) != kSyscallBytes) return false;
   const auto number = static_cast<long>(r.rax);
   const auto command = static_cast<long>(r.rsi) & kFutexCommand;
-  return number == nr || (number == SYS_futex && (command == kWait || command == kWaitBitset));
+  return number == nr || (number == SYS_futex && ((command == kWait && !r.r10) || command == kWaitBitset));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 8 || std::strcmp(argv[6], "--") != 0) {
-    std::fprintf(stderr, "usage: inject OFFSET NR STRIDE FIRST LAST -- COMMAND...\n");
+  const bool seats = argc >= 10 && std::strcmp(argv[8], "--") == 0;
+  char** const command = argv + (seats ? 9 : 7);
+  if (argc < 8 || std::strcmp(command[-1], "--") != 0) {
+    std::fprintf(stderr, "usage: inject OFFSET NR STRIDE FIRST LAST [SEAT HIT] -- COMMAND...\n");
     return 2;
   }
   const unsigned long offset = std::stoul(argv[1], nullptr, 16);
@@ -148,16 +166,20 @@ int main(int argc, char** argv) {
   child = fork();
   if (child == 0) {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-    execvp(argv[7], argv + 7);
+    execvp(command[0], command);
     _exit(127);
   }
   int status = 0;
   if (!wait_for_stop(status)) fail("the command did not start");
   process = child;
-  const unsigned long base = base_of(argv[7]);
+  const unsigned long base = base_of(command[0]);
   place = base + offset;
   const auto byte = static_cast<unsigned char>(word_at(place));
   set_byte(place, 0xcc);
+  const long wanted_hit = seats ? std::stol(argv[7]) : 0;
+  if (seats) seat = base + std::stoul(argv[6], nullptr, 16);
+  const auto seat_byte = seat ? static_cast<unsigned char>(word_at(seat)) : byte;
+  if (seat) set_byte(seat, 0xcc);
   check(
       ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE),
       "cannot set options");
@@ -169,6 +191,7 @@ int main(int argc, char** argv) {
     int ignored = 0;
     if (waitpid(child, &ignored, __WALL) != child) fail("cannot wait for a new process");
     set_byte(place, byte);
+    if (seat) set_byte(seat, seat_byte);
     check(ptrace(PTRACE_DETACH, child, nullptr, nullptr), "cannot let a new process go");
     child = parent;
   };
@@ -179,7 +202,6 @@ int main(int argc, char** argv) {
   std::optional<siginfo_t> held;
   auto step_once = [&] {
     constexpr unsigned char kPushf = 0x9c, kPopf = 0x9d;
-    constexpr unsigned long kTrapFlag = 0x100;
     for (;;) {
       const user_regs_struct before = registers();
       const auto opcode = static_cast<unsigned char>(word_at(before.rip));
@@ -187,6 +209,7 @@ int main(int argc, char** argv) {
       check(ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr), "cannot step");
       if (!wait_for_stop(status)) fail("the program ended in the window");
       if (late) fail("it sleeps in the middle of a step");
+      if (status >> 16) continue;  // in the middle of a call that makes a kernel thread
       siginfo_t info{};
       check(ptrace(PTRACE_GETSIGINFO, child, nullptr, &info), "cannot learn why it stopped");
       if (info.si_signo != SIGTRAP || info.si_code < 0) {
@@ -218,6 +241,14 @@ int main(int argc, char** argv) {
   };
 
   bool armed = false;
+  long hits = 0;
+  int to = 0;  // a thread; 0: the process
+  auto send = [&](int signo) {
+    if (to)
+      syscall(SYS_tgkill, process, to, signo);
+    else
+      kill(process, signo);
+  };
   long rounds = 0, behind = first;
   unsigned long injected_at = 0;
   int forward = 0;
@@ -240,9 +271,10 @@ int main(int argc, char** argv) {
     if (status >> 8 == (SIGTRAP | PTRACE_EVENT_CLONE << 8)) continue;
     const int signo = WSTOPSIG(status);
     user_regs_struct r = registers();
-    const bool met = signo == SIGTRAP && r.rip == place + 1;
+    const bool sits = signo == SIGTRAP && seat && r.rip == seat + 1;
+    const bool met = sits || (signo == SIGTRAP && r.rip == place + 1);
     if (met) {
-      r.rip = place;
+      r.rip = sits ? seat : place;
       check(ptrace(PTRACE_SETREGS, child, nullptr, &r), "cannot set registers");
     }
     // Of two that come at once the kernel keeps one: the recorder's own goes first, and we come by again.
@@ -250,15 +282,16 @@ int main(int argc, char** argv) {
       forward = signo;
       continue;
     }
-    set_byte(place, byte);
-    const auto number = static_cast<long>(r.rax);
-    if (number == kMarker) armed = true;
-    if (armed && number == nr) {
+    set_byte(sits ? seat : place, sits ? seat_byte : byte);
+    const auto number = sits ? -1 : static_cast<long>(r.rax);
+    if (number == kMarker) armed = true, hits = 0, to = static_cast<int>(r.rdi);
+    if (sits) hits++;
+    if (armed && (seat ? sits && hits == wanted_hit : number == nr)) {
       armed = false;
       const bool more = step(behind);
       injected_at = registers().rip;
-      if (!more || behind >= last) kill(process, SIGUSR2);
-      kill(process, SIGUSR1);
+      if (!more || behind >= last) send(SIGUSR2);
+      send(SIGUSR1);
       if (held) {
         check(ptrace(PTRACE_SETSIGINFO, child, nullptr, &*held), "cannot give a signal back");
         forward = held->si_signo;
@@ -271,7 +304,7 @@ int main(int argc, char** argv) {
       if (!wait_for_stop(status)) break;
       if (WSTOPSIG(status) != SIGTRAP || code_of_signal() < 0) forward = WSTOPSIG(status);
     }
-    set_byte(place, 0xcc);
+    set_byte(sits ? seat : place, 0xcc);
   }
   std::fprintf(stderr, "inject: call %ld, %ld signals, up to %ld instructions\n", nr, rounds,
                behind - stride);

@@ -1,12 +1,17 @@
 // Waits for SIGUSR1 in all the ways there are, again and again, until SIGUSR2 says that it is enough. However the signal
 // comes, natively no round can hang. tests/inject puts the signal behind every instruction of the recorder's way into the
 // call. getppid() marks the rounds.
-//   injected WAY [threads]
+//   injected WAY [threads|seats|change|worker]
+//                                         beside another thread; beside one that has parted, so that the recorder's runner
+//                                         goes to and fro between kernel threads; or so that it leaves the first kernel
+//                                         thread in each round, and comes back; or in a thread that is not the first, to
+//                                         which the signal is sent alone
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -190,6 +195,19 @@ static void* sleeper(void* unused) {
   for (;;) pause();
 }
 
+// Always wants the turn, and has descriptors of its own.
+static void* parted(void* ready) {
+  CHECK(unshare(CLONE_FILES) == 0);
+  *(volatile int*)ready = 1;
+  for (;;) sched_yield();
+}
+
+static volatile int over;
+static void* comes_and_goes(void* unused) {
+  while (!over) sched_yield();
+  return unused;
+}
+
 static void prepare(void) {
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, own) == 0 && pipe(other) == 0);
   CHECK((epoll = epoll_create1(0)) >= 0);
@@ -220,37 +238,27 @@ static void prepare(void) {
   CHECK((lock = open("locked", O_RDWR)) >= 0);
 }
 
-int main(int argc, char** argv) {
-  const struct way* way = ways;
-  while (argc > 1 && way < ways + sizeof ways / sizeof *ways && strcmp(way->name, argv[1]) != 0) way++;
-  CHECK(argc > 1 && way < ways + sizeof ways / sizeof *ways);
-  sigemptyset(&none);
-  sigemptyset(&usr1);
-  sigaddset(&usr1, SIGUSR1);
-  sigset_t both = usr1;
-  sigaddset(&both, SIGUSR2);
-  sigprocmask(SIG_BLOCK, &both, 0);
-  prepare();
-  pthread_t thread;
-  if (argc > 2) CHECK(pthread_create(&thread, 0, sleeper, 0) == 0);
-  // For these the recorder changes over to another kernel thread, once: not in the window that is looked at.
-  const struct timespec now = {0, 0};
-  if (argc > 2 && (way->wait == wait_sigwait || way->wait == wait_signalfd)) sigtimedwait(&usr1, 0, &now);
-  struct sigaction action = {.sa_handler = on_usr1};
-  sigaction(SIGUSR1, &action, 0);
-  action.sa_handler = on_usr2;
-  sigaction(SIGUSR2, &action, 0);
-  fcntl(own[0], F_SETFL, O_NONBLOCK);
+static const struct way* way = ways;
+static pthread_t thread;
+static int seats, change, worker;
+static long rounds, wrong;
+
+static void* waits(void* unused) {
   sigset_t usr2;
   sigemptyset(&usr2);
   sigaddset(&usr2, SIGUSR2);
   sigprocmask(SIG_UNBLOCK, &usr2, 0);
   if (way->kind == Pipe || way->kind == Late) sigprocmask(SIG_UNBLOCK, &usr1, 0);
   if (way->wait == wait_recv) fcntl(own[0], F_SETFL, 0);
-  long rounds = 0, wrong = 0;
   while (!enough) {
     handled = 0;
-    syscall(SYS_getppid);
+    if (change) {  // it is alone: so the recorder is where it was at the start
+      CHECK(unshare(CLONE_FS) == 0);
+      over = 0;
+      CHECK(pthread_create(&thread, 0, comes_and_goes, 0) == 0);
+    }
+    syscall(SYS_getppid, worker ? syscall(SYS_gettid) : 0);
+    if (seats) sched_yield();  // there, and back
     switch (way->kind) {
       case Pipe:
       case Masked:
@@ -268,11 +276,52 @@ int main(int argc, char** argv) {
           for (;;) way->wait();
         }
     }
+    if (change) {
+      over = 1;
+      CHECK(pthread_join(thread, 0) == 0);
+    }
     if (handled != 1) wrong++;
     if (way->wait == wait_recv) fcntl(own[0], F_SETFL, O_NONBLOCK);
     drain();
     if (way->wait == wait_recv) fcntl(own[0], F_SETFL, 0);
     rounds++;
+  }
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  while (argc > 1 && way < ways + sizeof ways / sizeof *ways && strcmp(way->name, argv[1]) != 0) way++;
+  CHECK(argc > 1 && way < ways + sizeof ways / sizeof *ways);
+  sigemptyset(&none);
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  sigset_t both = usr1;
+  sigaddset(&both, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &both, 0);
+  prepare();
+  const char* beside = argc > 2 ? argv[2] : "";
+  seats = strcmp(beside, "seats") == 0;
+  change = strcmp(beside, "change") == 0;
+  worker = strcmp(beside, "worker") == 0;
+  if (strcmp(beside, "threads") == 0) CHECK(pthread_create(&thread, 0, sleeper, 0) == 0);
+  if (seats) {
+    volatile int ready = 0;
+    CHECK(pthread_create(&thread, 0, parted, (void*)&ready) == 0);
+    while (!ready) sched_yield();
+  }
+  // For these the recorder changes over to another kernel thread, once: not in the window that is looked at.
+  const struct timespec now = {0, 0};
+  if (argc > 2 && !change && !worker && (way->wait == wait_sigwait || way->wait == wait_signalfd))
+    sigtimedwait(&usr1, 0, &now);
+  struct sigaction action = {.sa_handler = on_usr1};
+  sigaction(SIGUSR1, &action, 0);
+  action.sa_handler = on_usr2;
+  sigaction(SIGUSR2, &action, 0);
+  fcntl(own[0], F_SETFL, O_NONBLOCK);
+  if (worker) {
+    CHECK(pthread_create(&thread, 0, waits, 0) == 0 && pthread_join(thread, 0) == 0);
+  } else {
+    waits(0);
   }
   msgctl(queue, IPC_RMID, 0);
   semctl(semaphore, 0, IPC_RMID);

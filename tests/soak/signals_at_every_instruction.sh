@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# A signal behind every single instruction of the recorder's way into each call that waits, with and without threads.
+# A signal behind every single instruction of the recorder's way into each call that waits, with and without threads, to the
+# process and to one thread, and of its runner's way from one kernel thread to another.
 source "$(dirname "$0")/../cases/lib.bash"
 source "$SRC/tests/inject/inject.bash"
 injected_everywhere 1
 injected_everywhere 3 threads
+injected_everywhere 3 worker
+injected_changes 1
 ok

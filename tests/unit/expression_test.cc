@@ -306,7 +306,9 @@ TEST(Expression, SaysWhatIsWrongAndWhere) {
       {"99999999999999999999", "error at 0: this number does not fit into 64 bits"},
       {"$rxa", "error at 0: there is no $rxa; did you mean $rax?"},
       {"$retval", "error at 0: $retval is known only where a function returns"},
-      {"$arg0", "error at 0: $arg0 is known only where a function is entered"},
+      {"$arg0",
+       "error at 0: $arg0 is known only where a function is entered, at a system call, and behind one that "
+       "is named"},
       {"$old", "error at 0: this event has no $old"},
       {"count == \"x\"", "error at 0: 'count' is of the type 'int', which is no text: cast it to (char *)"},
       {"int(local)", "error at 3: write (int)x to convert x"},

@@ -1,6 +1,6 @@
 // How each kind of event reads. System calls are printed by the system-call table's own printer; the rest is
 // here.
-#include "cli/event_text.h"
+#include "events/event_text.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,17 +10,17 @@
 
 #include <fmt/format.h>
 
-#include "cli/format.h"
+#include "base/text.h"
 #include "engine/host_ops.h"
 #include "events/recorded_call.h"
 #include "guest/syscall_print.h"
 #include "guest/syscall_table.h"
 
-namespace backstep::cli {
+namespace backstep::events {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using recording::EndKind;
-using recording::Event;
 using recording::EventKind;
 
 constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
@@ -57,13 +57,13 @@ const char* instruction_name(uint16_t op) {
   return "instruction";
 }
 
-std::string values_text(const Event& event) {
+std::string values_text(const recording::Event& event) {
   std::string out;
   for (uint64_t value : event.values) out += fmt::format("{}{:#x}", out.empty() ? "" : ", ", value);
   return out;
 }
 
-std::string signal_text(const Event& event) {
+std::string signal_text(const recording::Event& event) {
   siginfo_t info{};
   memcpy(&info, event.body.data(), std::min(event.body.size(), sizeof info));
   std::string out = fmt::format("{} {{si_code={}", signal_name(event.signo), info.si_code);
@@ -74,7 +74,7 @@ std::string signal_text(const Event& event) {
   return event.flags & recording::kAsynchronous ? out + " (from outside)" : out;
 }
 
-std::string map_text(const Event& event) {
+std::string map_text(const recording::Event& event) {
   auto right = [&](int bit, char c) { return event.prot & bit ? c : '-'; };
   if (event.flags & recording::kGone)
     return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, event.text);
@@ -86,7 +86,7 @@ std::string map_text(const Event& event) {
   return out;
 }
 
-std::string end_text(const Event& event) {
+std::string end_text(const recording::Event& event) {
   recording::Manifest::End end{event.end, event.result, 0, event.tick, 0, {}};
   std::string out = recording::end_text(end);
   if (event.end == EndKind::Signal) out += fmt::format(" at {:#x}", event.pc);
@@ -97,21 +97,21 @@ std::string bytes_text(std::span<const std::byte> bytes, size_t limit) {
   return quote_bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size(), limit);
 }
 
-std::string syscall_text(const Event& event, size_t strings) {
-  std::string out = guest::print_syscall(events::view_of(event), strings);
+std::string syscall_text(const recording::Event& event, size_t strings) {
+  std::string out = guest::print_syscall(view_of(event), strings);
   if (event.flags & recording::kInexact) out += " (inexact)";
   if (event.result == guest::kNotMade) out += " (not made yet: something else came first)";
   if (event.flags & recording::kDenied) out += " (by a filter of the program's own)";
   return out;
 }
 
-std::string shared_text(const Event& event) {
+std::string shared_text(const recording::Event& event) {
   uint64_t changed = 0;
   for (const recording::Piece& piece : event.pieces) changed += piece.bytes.size();
   return fmt::format("shared memory {:#x}, {} bytes changed by another process", event.addr, changed);
 }
 
-std::string turn_text(const Event& event) {
+std::string turn_text(const recording::Event& event) {
   switch (static_cast<recording::TurnReason>(event.nr)) {
     case recording::TurnReason::Preempted:
       return fmt::format("turn to thread {}", event.next_thread);
@@ -132,7 +132,7 @@ const char* kind_name(EventKind kind) {
   return i < std::size(kKinds) ? kKinds[i] : "unknown";
 }
 
-std::string event_name(const Event& event) {
+std::string event_name(const recording::Event& event) {
   switch (event.kind) {
     case EventKind::Syscall:
       return guest::syscall_name(event.nr);
@@ -145,7 +145,7 @@ std::string event_name(const Event& event) {
   }
 }
 
-std::string event_text(const Event& event, size_t strings) {
+std::string event_text(const recording::Event& event, size_t strings) {
   switch (event.kind) {
     case EventKind::Syscall:
       return syscall_text(event, strings);
@@ -186,7 +186,7 @@ std::string event_text(const Event& event, size_t strings) {
   return "unknown event";
 }
 
-Json event_json(const Event& event, size_t strings) {
+Json event_json(const recording::Event& event, size_t strings) {
   Json j = {{"event", event.number}, {"kind", kind_name(event.kind)}, {"name", to_utf8(event_name(event))}};
   j["tick"] = event.tick;
   j["pc"] = event.pc;
@@ -254,4 +254,4 @@ Json event_json(const Event& event, size_t strings) {
   return j;
 }
 
-}  // namespace backstep::cli
+}  // namespace backstep::events

@@ -2,10 +2,11 @@
 #pragma once
 #include <string>
 
-#include "cli/facts.h"
+#include <nlohmann/json.hpp>
+
 #include "recording/log_reader.h"
 
-namespace backstep::cli {
+namespace backstep::events {
 
 const char* kind_name(recording::EventKind kind);  // "syscall", "map", …
 // Name of what happened: the system call, instruction or signal; else the kind.
@@ -15,6 +16,6 @@ std::string event_name(const recording::Event& event);
 // `strings`: bytes shown of strings and buffers.
 std::string event_text(const recording::Event& event, size_t strings);
 
-Json event_json(const recording::Event& event, size_t strings);
+nlohmann::ordered_json event_json(const recording::Event& event, size_t strings);
 
-}  // namespace backstep::cli
+}  // namespace backstep::events

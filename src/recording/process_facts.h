@@ -5,25 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "cli/facts.h"
 #include "recording/library.h"
 #include "recording/tree.h"
 
-namespace backstep::cli {
+namespace backstep::recording {
 
 struct ProcessFacts {
-  recording::ProcessInfo info;
+  ProcessInfo info;
   Tick ticks = 0;
   uint64_t events = 0;
   std::optional<int64_t> duration_ns, cpu_ns;
 
-  bool begins_process() const { return info.birth != recording::Birth::Exec || info.spawned; }
+  bool begins_process() const { return info.birth != Birth::Exec || info.spawned; }
   std::string end_text() const;  // exit 0, SIGSEGV, exec 5, killed, …
 };
 
 // By number. From headers and manifests alone, except for processes that were killed: what those came to is
 // found in their logs.
-std::vector<ProcessFacts> process_facts(const recording::Recording& recording);
+std::vector<ProcessFacts> process_facts(const Recording& recording);
 
 // All of them together.
 struct TreeFacts {
@@ -35,4 +34,4 @@ struct TreeFacts {
 };
 TreeFacts tree_facts(const std::vector<ProcessFacts>& all);
 
-}  // namespace backstep::cli
+}  // namespace backstep::recording

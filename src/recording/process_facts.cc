@@ -1,6 +1,6 @@
 // A recorder that was killed wrote no manifest, and a forked child that became another program at once did
 // not either; their logs tell how far they came.
-#include "cli/process_facts.h"
+#include "recording/process_facts.h"
 
 #include <signal.h>
 
@@ -12,14 +12,11 @@
 #include "base/error.h"
 #include "recording/log_reader.h"
 
-namespace backstep::cli {
-
-using recording::EndKind;
-using recording::ProcessInfo;
+namespace backstep::recording {
 
 namespace {
 
-void complete_from_log(const recording::Recording& r, ProcessFacts& facts) {
+void complete_from_log(const Recording& r, ProcessFacts& facts) {
   ProcessInfo& info = facts.info;
   if (info.end) {
     facts.ticks = info.end->ticks;
@@ -28,13 +25,13 @@ void complete_from_log(const recording::Recording& r, ProcessFacts& facts) {
   }
   if (info.empty) return;
   try {
-    recording::LogReader log(r.log_path(info.number));
-    recording::Event event;
+    LogReader log(r.log_path(info.number));
+    Event event;
     while (log.next(event)) {
       facts.ticks = std::max(facts.ticks, event.tick);
       facts.events++;
-      if (event.kind == recording::EventKind::End)
-        info.end = recording::Manifest::End{event.end, event.result, -1, event.tick, facts.events, {}, -1};
+      if (event.kind == EventKind::End)
+        info.end = Manifest::End{event.end, event.result, -1, event.tick, facts.events, {}, -1};
     }
   } catch (const Error&) {
     info.damaged = true;
@@ -62,10 +59,10 @@ std::string ProcessFacts::end_text() const {
   return "?";
 }
 
-std::vector<ProcessFacts> process_facts(const recording::Recording& recording) {
+std::vector<ProcessFacts> process_facts(const Recording& recording) {
   std::vector<ProcessFacts> all;
   std::map<uint64_t, uint64_t> starts;
-  for (ProcessInfo& info : recording::list_processes(recording)) {
+  for (ProcessInfo& info : list_processes(recording)) {
     starts[info.number] = info.start_ns;
     ProcessFacts facts;
     facts.info = std::move(info);
@@ -105,4 +102,4 @@ TreeFacts tree_facts(const std::vector<ProcessFacts>& all) {
   return tree;
 }
 
-}  // namespace backstep::cli
+}  // namespace backstep::recording

@@ -1,0 +1,119 @@
+// Which code was executed.
+//
+// While that is asked for, blocks of translated code end with their first branch (Cache::cover), so what was
+// translated was executed, up to the end of its block: except where the guest was stopped in the middle. Such
+// a *cut* is mostly made by a timer in the middle of a busy loop, and the rest of the block is executed as
+// soon as the guest goes on; a breakpoint at the last instruction of the block shows that it was. What cannot
+// be shown (the guest never came back) is told as unsure: somebody has to count those instructions.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "engine/cache.h"
+#include "replay/replayer.h"
+
+namespace backstep::replayer {
+
+// The guest has stopped, perhaps in the middle of a block whose rest it may never come to.
+void Replayer::note_cut() {
+  const Address rip = context().rip;
+  const engine::Found found = engine::find(rip);
+  if (!found.cache) return;
+  const engine::Block& block = engine::kBlocks[found.block];
+  const Address end = block.guest + block.guest_size;
+  if (auto known = passed_.find(rip); known != passed_.end() && known->second >= end) return;
+  Address& cut = cuts_[rip];
+  cut = std::max(cut, end);
+}
+
+// The guest goes on where a block was cut: with a breakpoint where the next instructions of it have all been
+// executed. Between there and here lie no branches, so a stop there within the tick is all the proof it
+// takes.
+std::optional<Replayer::Passing> Replayer::watch_cut() {
+  const Context& ctx = context();
+  auto cut = cuts_.find(ctx.rip);
+  if (cut == cuts_.end()) return std::nullopt;
+  // The cache may have been emptied since. (To ask for shared code may take an event from the log.)
+  const guest::Region* region = process_.map.find(ctx.rip);
+  if (!region || (region->flags & MAP_SHARED)) return std::nullopt;
+  process_.engine().translate_here();
+  const engine::Found found = engine::find(ctx.rip);
+  if (!found.cache) return std::nullopt;
+  const engine::Block& block = engine::kBlocks[found.block];
+  const uint8_t* meta = engine::kMeta + block.meta;
+  Address last = block.guest;
+  for (unsigned i = 0; i + 1 < block.count; i++) last += meta[2 * i];
+  const Address end = block.guest + block.guest_size;
+  Passing passing{{ctx.tick, ctx.rip}, last, end};
+  if (last == ctx.rip) {
+    // It may have been longer before.
+    if (cut->second <= end) return std::nullopt;
+    passing.to = end;
+  }
+  if (!engine::add_break(passing.to)) return std::nullopt;
+  return passing;
+}
+
+void Replayer::note_passed(const Passing& passing) {
+  const Context& ctx = context();
+  if (ctx.tick != passing.from.tick || ctx.rip != passing.to) return;
+  auto cut = cuts_.find(passing.from.pc);
+  if (cut == cuts_.end()) return;
+  const Address end = cut->second;
+  cuts_.erase(cut);
+  // The instruction at hand is executed next; is there more behind it?
+  if (end > passing.end) {
+    Address& rest = cuts_[passing.to];
+    rest = std::max(rest, end);
+    return;
+  }
+  passed_[passing.from.pc] = passing.end;
+}
+
+// Instructions behind a stop, up to the end of their block, may have been executed or not: whoever wants to
+// know counts them.
+Replayer::Executed Replayer::executed() {
+  note_cut();
+  Executed result;
+  auto& [sure, maybe] = result;
+  for (const auto& [start, end] : cuts_)
+    for (Address pc = start; pc < end;) {
+      const uint64_t left = process_.readable(pc, 15) ? 15 : 1;
+      const isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(pc), left);
+      if (!in.length) break;
+      if (pc != start) maybe.insert(pc);
+      pc += in.length;
+    }
+  for (engine::DataRange range : process_.engine().covered()) {
+    for (auto it = maybe.lower_bound(range.start); it != maybe.end() && *it < range.end; ++it) {
+      if (*it > range.start) sure.push_back({range.start, *it});
+      const isa::Insn in =
+          isa::decode(reinterpret_cast<const uint8_t*>(*it), process_.readable(*it, 15) ? 15 : 1);
+      range.start = *it + std::max<uint64_t>(in.length, 1);
+    }
+    if (range.start < range.end) sure.push_back(range);
+  }
+  join(sure);
+  return result;
+}
+
+void Replayer::log_window() {
+  if (taps_.cover()) {
+    const Executed code = executed();
+    taps_.log_cover(code.sure, {code.maybe.begin(), code.maybe.end()});
+  }
+  if (!taps_.contents()) return;
+  std::vector<uint8_t> packed;
+  if (auto contents = words_.collect()) {
+    // What may have been executed counts as executed.
+    std::vector<engine::DataRange> code = process_.engine().covered();
+    join(code);
+    for (const engine::DataRange& r : code) contents->code.push_back({r.start, r.end});
+    packed = contents->pack();
+  }
+  taps_.log_contents(packed);
+}
+
+}  // namespace backstep::replayer

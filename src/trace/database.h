@@ -1,0 +1,69 @@
+// SQL over the recorded history.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trace/history.h"
+#include "trace/value.h"
+
+struct sqlite3;
+
+namespace backstep::trace {
+
+struct Connection;
+
+struct Heading {
+  std::string name;
+  bool address = false;  // people are shown its numbers in hexadecimal
+};
+
+// Who gets the answer. False from either ends the query.
+struct Reader {
+  std::function<bool(const std::vector<Heading>&)> headings;  // once for each statement that has an answer
+  std::function<bool(const Row&)> row;
+};
+
+// What a table of a query is asked for, and what that takes.
+struct Step {
+  std::string table;
+  std::string text;  // a sentence or two
+};
+
+class Database {
+ public:
+  explicit Database(History& history);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // One statement or several. Throws Error: a sentence, and where in the text; Interrupted. False: the reader
+  // had enough.
+  bool ask(const std::string& query, const Reader& reader);
+  // Asks nothing.
+  std::vector<Step> explain(const std::string& query);
+  // Is it a whole statement, or does it go on in the next line?
+  static bool is_complete(const std::string& text);
+
+  History& history() { return history_; }
+
+ private:
+  void fail(const std::string& query, size_t begin);
+
+  History& history_;
+  std::unique_ptr<Connection> connection_;
+  sqlite3* db_ = nullptr;
+};
+
+// For people and for completion.
+struct FunctionHelp {
+  const char* form;
+  const char* meaning;
+};
+const std::vector<FunctionHelp>& functions();
+
+// --- for this layer ---
+void add_functions(sqlite3* db, Connection& connection);
+
+}  // namespace backstep::trace
