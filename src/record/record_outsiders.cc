@@ -666,7 +666,11 @@ void Recorder::look_for_outsiders() {
 
 // A process of this recording, which may have ended.
 bool Recorder::was_recorded(int pid) {
-  if (pid == 0 || pid == getpid() || recorded_pids_.count(pid) || takes_part(pid)) return true;
+  if (pid == 0 || pid == getpid() || recorded_pids_.count(pid)) return true;
+  if (takes_part(pid)) {
+    recorded_pids_.insert(pid);  // looking takes as long as handing on a page
+    return true;
+  }
   for (const uint64_t last = tree_.last_number(); recorded_logs_ < last; recorded_logs_++) {
     try {
       const auto header = recording::LogFile(recording_.log_path(recorded_logs_ + 1)).header();

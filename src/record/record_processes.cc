@@ -201,6 +201,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
     if (object->has_view()) open_object(*object);  // the one that it has is its parent's
   }
   requests_.clear();
+  fresh_.clear();
   listen_as_child(shares_files);
   if (s.sharing) start_threads();
   // A child of vfork may fork: that is a process like any other, with memory of its own.

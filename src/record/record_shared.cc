@@ -32,9 +32,13 @@ using layout::page_up;
 
 using Hold = SharedObject::Hold;
 
-// How long a page is kept at least, so that whoever gets it can do something with it: handing it on takes
-// about as long. Nobody needs to wait for that when we wait ourselves.
+// How long the guest keeps a page at least, so that it can do something with it: handing it on takes about as
+// long. That is counted from the moment at which the guest goes on: between getting the page and that there
+// is work of ours, and the kernel may run somebody else; if others could have the page by then, the guest
+// would come no further than the instruction that wants it, again and again. Before the guest goes on it is
+// kept for longer, but not for ever. Nobody needs to wait for either when we wait ourselves.
 constexpr int64_t kHold = 50'000;
+constexpr int64_t kHoldUntilGuest = 10'000'000;
 
 int real_prot(int prot, Hold hold) {
   const int all = (prot & (PROT_READ | PROT_WRITE)) | (prot & PROT_EXEC ? PROT_READ : 0);
@@ -211,7 +215,8 @@ void Recorder::drop_unmapped() {
 
 void Recorder::let_go(SharedObject& object) {
   windows_of_ = nullptr;
-  std::erase_if(requests_, [&](auto& request) { return request.first == &object; });
+  for (auto* pages : {&requests_, &fresh_})
+    std::erase_if(*pages, [&](auto& entry) { return entry.first == &object; });
   std::erase_if(watches_, [&](auto& watch) {
     if (watch.second.object != &object) return false;
     inotify_rm_watch(bs_record.our_fds[2], watch.first);
@@ -223,7 +228,9 @@ void Recorder::let_go(SharedObject& object) {
 // True: others have changed it. Nullopt: the object was opened while we waited; nobody owns its pages any
 // more.
 std::optional<bool> Recorder::get_page(SharedObject& object, uint64_t page, Hold wanted) {
+  begin_holds();
   const bool changed = object.acquire(page, wanted, [this] { serve_shared(); });
+  object.keep_until(page, monotonic_ns() + kHold);
   if (object.has_view()) {
     object.release_all();
     return std::nullopt;
@@ -250,11 +257,28 @@ bool Recorder::own_page(uint64_t addr, Hold wanted, bool in_call) {
   if (log_existence(*object, page, in_call) && *changed)
     log_shared(at, object->contents(page), object->before(), in_call);
   set_page_rights(*object, page);
+  if (!in_call) {
+    object->keep_until(page, monotonic_ns() + kHoldUntilGuest);
+    fresh_.emplace_back(object, page);
+  }
   if (object->contested(page)) {
     requests_.emplace_back(object, page);
-    serve_shared_at(object->acquired_ns(page) + kHold);
+    serve_shared_at(object->kept_until(page));
   }
   return true;
+}
+
+// The guest goes on, or we wait for something: what it got since it stopped is kept for a moment from here.
+void Recorder::begin_holds() {
+  if (fresh_.empty()) return;
+  const int64_t until = monotonic_ns() + kHold;
+  bool contested = false;
+  for (auto [object, page] : fresh_) {
+    object->keep_until(page, until);
+    contested |= object->contested(page);
+  }
+  fresh_.clear();
+  if (contested) serve_shared_at(until);
 }
 
 // The pages from `first` to `last` hold code that is about to be translated. What is not there for us is got,
@@ -483,8 +507,8 @@ void Recorder::grant_requests(int64_t now) {
     SharedObject* object = request.first;
     const uint64_t page = request.second;
     const Hold to = object->leaves(page);
-    if (object->hold(page) > to && now < object->acquired_ns(page) + kHold) {
-      next = std::min(next, object->acquired_ns(page) + kHold);
+    if (object->hold(page) > to && now < object->kept_until(page)) {
+      next = std::min(next, object->kept_until(page));
       return false;
     }
     const Hold before = object->hold(page);
@@ -558,6 +582,7 @@ void Recorder::share_with_child(bool foreign_child) {
 void Recorder::leave_shared() {
   if (vfork_) return;
   requests_.clear();
+  fresh_.clear();
   for (auto& [key, object] : objects_) object->detach();
 }
 

@@ -316,6 +316,7 @@ void Recorder::before_guest() {
   if (!opened_.empty()) close_views();
   if (bs_record.outsider) look_for_outsiders();
   leave_for_guest();
+  begin_holds();
 }
 
 void Recorder::react(const engine::Stop& stop) {

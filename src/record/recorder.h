@@ -291,6 +291,7 @@ class Recorder final : public guest::Placer {
                   bool in_call);
   void serve_shared();
   void serve_shared_at(int64_t when);
+  void begin_holds();
   void grant_requests(int64_t now);
   void fall_asleep();
   void wake_up();
@@ -546,6 +547,7 @@ class Recorder final : public guest::Placer {
   int64_t started_ns_ = 0;
   std::map<std::pair<uint64_t, uint64_t>, std::unique_ptr<SharedObject>> objects_;  // shared memory, by file
   std::vector<std::pair<SharedObject*, uint64_t>> requests_;                        // pages that others want
+  std::vector<std::pair<SharedObject*, uint64_t>> fresh_;  // … that the guest got since it stopped
   uint8_t mdwe_ = 0;             // PR_SET_MDWE: memory that was writable does not become executable
   bool stop_asked_ = false;      // we are about to be stopped: between two instructions we fall asleep
   int64_t alone_again_ns_ = 0;   // when own_alone() looks again

@@ -516,7 +516,6 @@ bool SharedObject::acquire(uint64_t page, Hold wanted, const std::function<void(
     if (mine.hold == Hold::Read) mine.migrates = true;
     if (!wait_for(page, wanted == Hold::Write, meanwhile)) return false;
     set_hold(page, wanted);
-    mine.acquired_ns = monotonic_ns();
     if (mine.hinted) mine.sum = sum_of(page);
   }
   if (alone_) return false;

@@ -6,7 +6,7 @@
 // that it kept when it gave the page back. Pages that are not held have no access rights in the guest, pages
 // held for reading cannot be written; the fault of the first access acquires them, at an exact control point.
 // Who holds a page and is asked for it (a signal) gives it back at its next instruction boundary, but not
-// before it has had it for a moment, or two that quarrel about a page would do nothing else. A process that
+// before the guest has had it for a moment, or two that quarrel about a page would do nothing else. A process that
 // waits in the kernel is not asked: its pages are taken (`asleep`), and it is told when it wakes up. While
 // only one process has the object mapped it owns all of it, without protection and at no cost.
 //
@@ -177,7 +177,9 @@ class SharedObject {
   void forget(uint64_t page) { local(page).seen = kNone; }  // what was acquired is logged another time
   void forget_all();                                        // … but for what is held
   void forget_from(uint64_t page);                          // a replay has nothing there any more
-  int64_t acquired_ns(uint64_t page) const { return local_.find(page) ? local_.find(page)->acquired_ns : 0; }
+  // Until when a page is not given to others, unless we wait for something ourselves.
+  int64_t kept_until(uint64_t page) const { return local_.find(page) ? local_.find(page)->kept_until : 0; }
+  void keep_until(uint64_t page, int64_t when) { local(page).kept_until = when; }
   bool contested(uint64_t page) const;  // others wait for it, or for parts of our rights
 
   // True: from here on the page is one that is kept apart (recorder.h); not more than `most` are.
@@ -262,7 +264,7 @@ class SharedObject {
     bool hinted = false;    // … as it was this time, with these contents:
     uint32_t sum = 0;
     bool robbed = false;  // it was taken while we slept: then we keep a copy when we fall asleep
-    int64_t acquired_ns = 0;
+    int64_t kept_until = 0;
     std::unique_ptr<Page> copy;  // contents when it was given back
   };
 
