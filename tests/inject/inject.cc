@@ -70,7 +70,11 @@ user_regs_struct registers() {
 long word_at(unsigned long address) {
   errno = 0;
   const long word = ptrace(PTRACE_PEEKTEXT, child, address, nullptr);
-  if (errno) fail("cannot read memory");
+  if (errno) {
+    std::ostringstream what;
+    what << "cannot read memory at 0x" << std::hex << address;
+    fail(what.str());
+  }
   return word;
 }
 
@@ -205,7 +209,8 @@ int main(int argc, char** argv) {
     for (;;) {
       const user_regs_struct before = registers();
       const auto opcode = static_cast<unsigned char>(word_at(before.rip));
-      const auto top = static_cast<unsigned long>(word_at(before.rsp));
+      // (Only there: a stack pointer may stand behind the last word of a stack, where nothing can be read.)
+      const auto top = opcode == kPopf ? static_cast<unsigned long>(word_at(before.rsp)) : 0;
       check(ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr), "cannot step");
       if (!wait_for_stop(status)) fail("the program ended in the window");
       if (late) fail("it sleeps in the middle of a step");
@@ -221,8 +226,7 @@ int main(int argc, char** argv) {
       if (opcode == kPushf)
         check(ptrace(PTRACE_POKETEXT, child, now.rsp, word_at(now.rsp) & ~static_cast<long>(kTrapFlag)),
               "cannot write memory");
-      if (const unsigned long flag = opcode == kPopf ? top & kTrapFlag : 0;
-          (now.eflags & kTrapFlag) != flag) {
+      if (const unsigned long flag = top & kTrapFlag; (now.eflags & kTrapFlag) != flag) {
         now.eflags = (now.eflags & ~kTrapFlag) | flag;
         check(ptrace(PTRACE_SETREGS, child, nullptr, &now), "cannot set registers");
       }
