@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls count log calls profile coverage sql session events checkpoints trace rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage query assert why diff allocs races sql session events checkpoints trace rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -20,7 +20,7 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --checkpoints --no-cache -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --no-cache -h --help" ;;
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
@@ -29,15 +29,21 @@ _backstep() {
     syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
+    why) options="--at -p --process --thread --frame --depth --width --limit --copies --addresses --json --dot --no-cache -h --help" ;;
+    diff) options="-p --process --exact --json --no-cache -h --help" ;;
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
-    profile) options="-p --process --from --to --json --no-cache -h --help --period --lines -n --limit --svg --folded --diff" ;;
+    allocs) options="-p --process --to --json --no-cache -h --help -n --limit --leaks --errors --frees --uninitialised --reachable --from" ;;
+    races) options="-p --process --from --to --json --no-cache -h --help" ;;
+    profile) options="-p --process --from --to --json --no-cache -h --help --period --instructions --lines -n --limit --svg --folded --diff" ;;
     coverage) options="-p --process --from --to --json --no-cache -h --help --minus --system --functions --lcov" ;;
-    sql) options="-p --process --json --csv --explain --no-cache -h --help" ;;
+    query) options="-p --process --at --print --stack --json --no-cache -h --help" ;;
+    assert) options="-p --process --from --to --json --no-cache -h --help" ;;
+    sql) options="-p --process --json --csv --explain --export --table --schema --replace --no-cache -h --help" ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;
-    trace) options="--level --remove -p --process --from --to --json --no-cache -h --help" ;;
+    trace) options="--level --remove --jobs --hosts --at-once --job-seconds --tries --job-program --job-options --job -p --process --from --to --json --no-cache -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
-    rm) options="-f --force --all -h --help" ;;
+    rm) options="-f --force --all --older --keep --passed -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
     help)
       mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
@@ -50,7 +56,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return
       ;;
-    count,-p | count,--process | log,-p | log,--process | calls,-p | calls,--process | profile,-p | profile,--process | coverage,-p | coverage,--process)
+    count,-p | count,--process | log,-p | log,--process | calls,-p | calls,--process | profile,-p | profile,--process | coverage,-p | coverage,--process | assert,-p | assert,--process | allocs,-p | allocs,--process)
       mapfile -t COMPREPLY < <(compgen -W "all" -- "$cur")
       return
       ;;
@@ -58,7 +64,11 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "x86-64 x86-64-v2 x86-64-v3" -- "$cur")
       return
       ;;
-    profile,--svg | coverage,--lcov | session,--listen)
+    trace,--jobs)
+      mapfile -t COMPREPLY < <(compgen -W "local ssh slurm" -- "$cur")
+      return
+      ;;
+    profile,--svg | coverage,--lcov | session,--listen | sql,--export | trace,--job | trace,--job-program)
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return
       ;;
@@ -66,7 +76,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
       return
       ;;
   esac

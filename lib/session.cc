@@ -39,6 +39,7 @@ class Reader {
   static void set(const Data& from, std::map<std::string, std::string>& to) {
     for (const auto& [name, value] : from.structure()) to[name] = value.text();
   }
+  static void set(const Data& from, std::optional<Verdict::Violation>& to) { set(from, to.emplace()); }
   template <Sequence T>
   static void set(const Data& from, T& to) {
     for (const Data& item : from.list()) set(item, to.emplace_back());
@@ -62,7 +63,18 @@ void take(Reader answer, Moment& m) {
 
 void take(Reader answer, Hit& h) {
   answer("at", h.at)("tick", h.tick)("pc", h.pc)("thread", h.thread)("values", h.values)("texts", h.texts)(
-      "stack", h.stack)("stack_complete", h.stack_complete)("process", h.process)("pid", h.pid);
+      "stack", h.stack)("stack_complete", h.stack_complete)("process", h.process)("pid", h.pid)(
+      "function", h.function)("file", h.file)("line", h.line)("event_id", h.event_id);
+}
+
+void take(Reader answer, Verdict::Violation& v) {
+  answer("at", v.at)("tick", v.tick)("pc", v.pc)("thread", v.thread)("function", v.function)("file", v.file)(
+      "line", v.line)("words", v.words)("values", v.values)("process", v.process)("pid", v.pid);
+}
+
+void take(Reader answer, Verdict& v) {
+  answer("assertion", v.assertion)("line", v.line)("holds", v.holds)("checks", v.checks)(
+      "violations", v.violations)("failures", v.failures)("first", v.first);
 }
 
 void take(Reader answer, Argument& a) {
@@ -83,6 +95,11 @@ void take(Reader answer, Value& v) {
   answer("expression", v.expression)("text", v.text)("value", v.value)("type", v.type)("why", v.why);
 }
 
+void take(Reader answer, Event& e) {
+  answer("event_id", e.event_id)("spec", e.spec)("installed", e.installed)("spent", e.spent)(
+      "matches", e.matches)("times", e.times);
+}
+
 void take(Reader answer, Thread& t) {
   answer("thread", t.thread)("tid", t.tid)("has_turn", t.has_turn)("in_call", t.in_call)("pc", t.pc);
 }
@@ -97,7 +114,7 @@ void take(Reader answer, Process& p) {
 }
 
 void take(Reader answer, Profile::Stack& s) {
-  answer("stack", s.stack)("ticks", s.ticks);
+  answer("stack", s.stack)("ticks", s.ticks)("instructions", s.instructions);
 }
 
 void take(Reader answer, Share& s) {
@@ -114,6 +131,46 @@ void take(Reader answer, Profile& p) {
 
 void take(Reader answer, Coverage& c) {
   answer("file", c.file)("executed", c.executed)("missed", c.missed);
+}
+
+void take(Reader answer, Allocs::Totals& t) {
+  answer("blocks", t.blocks)("bytes", t.bytes);
+}
+
+void take(Reader answer, Allocs::Peak& p) {
+  answer("bytes", p.bytes)("at", p.at);
+}
+
+void take(Reader answer, Allocs::Deed& d) {
+  answer("at", d.at)("thread", d.thread)("function", d.function)("stack", d.stack);
+}
+
+void take(Reader answer, Allocs::Leak& l) {
+  answer("reach", l.reach)("blocks", l.blocks)("bytes", l.bytes)("address", l.address)("size", l.size)(
+      "allocated", l.allocated);
+}
+
+void take(Reader answer, Allocs::Block& b) {
+  answer("address", b.address)("size", b.size)("allocated", b.allocated)("freed", b.freed);
+}
+
+void take(Reader answer, Allocs::Error& e) {
+  answer("kind", e.kind)("at", e.at)("thread", e.thread)("address", e.address)("size", e.size)(
+      "access", e.access)("count", e.count)("stack", e.stack)("block", e.block);
+}
+
+void take(Reader answer, Allocs& a) {
+  answer("allocated", a.allocated)("freed", a.freed)("lost", a.lost)("indirect", a.indirect)(
+      "reachable", a.reachable)("peak", a.peak)("leaks", a.leaks)("errors", a.errors);
+}
+
+void take(Reader answer, Race::Side& s) {
+  answer("at", s.at)("thread", s.thread)("access", s.access)("size", s.size)("stack", s.stack);
+}
+
+void take(Reader answer, Race& r) {
+  answer("address", r.address)("variable", r.variable)("count", r.count)("first", r.first)("second",
+                                                                                           r.second);
 }
 
 void take(Reader answer, Table& t) {
@@ -298,6 +355,10 @@ Stream<Hit> Session::log(const std::string& spec, const std::vector<std::string>
                        "hit"));
 }
 
+std::vector<Verdict> Session::check(const std::string& assertions, const Stretch& stretch) {
+  return read_list<Verdict>(ask("assert", Params({{"assertions", assertions}}).stretch(stretch)));
+}
+
 Stream<Call> Session::calls(const std::string& function, const CallsOptions& options) {
   return Stream<Call>(
       dialogue().begin("calls",
@@ -309,12 +370,35 @@ Stream<Call> Session::calls(const std::string& function, const CallsOptions& opt
 }
 
 Profile Session::profile(const ProfileOptions& options) {
-  return read<Profile>(
-      ask("profile", Params({{"period", options.period}, {"lines", options.lines}}).stretch(options)));
+  return read<Profile>(ask(
+      "profile",
+      Params({{"period", options.period}, {"lines", options.lines}, {"instructions", options.instructions}})
+          .stretch(options)));
 }
 
 std::vector<Coverage> Session::coverage(const CoverageOptions& options) {
   return read_list<Coverage>(ask("coverage", Params({{"system", options.system}}).stretch(options)));
+}
+
+Data Session::why(const std::string& expression, const std::string& at, std::uint64_t depth) {
+  return ask("why", {{"expression", expression}, {"at", at}, {"depth", depth}});
+}
+
+Data Session::diff(const std::string& other, bool exact) {
+  return ask("diff", {{"other", other}, {"exact", exact}});
+}
+
+Allocs Session::allocs(const AllocsOptions& options) {
+  Data::Structure params{{"leaks", options.leaks},
+                         {"errors", options.errors},
+                         {"frees", options.frees},
+                         {"uninitialised", options.uninitialised}};
+  if (!options.end.empty()) params.push_back({"to", options.end});
+  return read<Allocs>(ask("allocs", params));
+}
+
+std::vector<Race> Session::races(const Stretch& stretch) {
+  return read_list<Race>(ask("races", Params().edges(stretch)));
 }
 
 Table Session::sql(const std::string& query, std::optional<std::uint64_t> limit) {
@@ -337,8 +421,68 @@ Moment Session::backward(const std::vector<std::string>& events) {
   return read<Moment>(ask("backward", {{"events", texts(events)}}));
 }
 
+std::optional<Hit> Session::query(const std::string& query, const std::vector<std::string>& values,
+                                  const QueryOptions& options) {
+  const Data answer =
+      ask("query",
+          {{"query", query}, {"values", texts(values)}, {"stack", options.stack}, {"move", options.move}});
+  if (!answer["found"].truth()) return std::nullopt;
+  return read<Hit>(answer["hit"]);
+}
+
 Moment Session::step(std::uint64_t count, bool back, int tid) {
   return read<Moment>(ask("step", Params({{"count", count}, {"back", back}}).thread(tid)));
+}
+
+int Session::create_event(const std::string& spec, const EventOptions& options) {
+  const char* action = options.count ? "count" : options.log ? "log" : "stop";
+  const Data answer = ask("create_event", {{"spec", spec},
+                                           {"action", action},
+                                           {"times", options.times},
+                                           {"values", texts(options.values)},
+                                           {"stack", options.stack},
+                                           {"install", options.install}});
+  const int id = static_cast<int>(answer["event_id"].number());
+  events_[id] = options;
+  return id;
+}
+
+void Session::install(int event_id) {
+  ask("install", {{"event_id", event_id}});
+}
+
+void Session::uninstall(int event_id) {
+  ask("uninstall", {{"event_id", event_id}});
+}
+
+void Session::destroy(int event_id) {
+  ask("destroy", {{"event_id", event_id}});
+  events_.erase(event_id);
+}
+
+std::vector<Event> Session::events() {
+  return read_list<Event>(ask("events"));
+}
+
+Moment Session::run(bool back) {
+  for (;;) {
+    const auto request = dialogue().begin("run", {{"back", back}}, "hit");
+    while (const auto logged = request->next()) {
+      const Hit hit = read<Hit>(*logged);
+      if (auto event = events_.find(hit.event_id); event != events_.end() && event->second.log)
+        event->second.log(hit);
+    }
+    const Data answer = request->result();
+    const std::vector<Hit> matches = read_list<Hit>(answer["matches"]);
+    bool stops = matches.empty();
+    for (const Hit& hit : matches) {
+      auto event = events_.find(hit.event_id);
+      if (event == events_.end()) continue;  // an action has destroyed it just now
+      const auto action = event->second.action;
+      stops |= !action || action(hit);
+    }
+    if (stops) return read<Moment>(answer);
+  }
 }
 
 Bookmark Session::bookmark(const std::string& name, const std::string& note) {

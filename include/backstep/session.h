@@ -66,6 +66,31 @@ struct Hit {
   std::vector<Frame> stack;                  // if it was asked for; innermost first
   bool stack_complete = true;                // false: what called the last one is not known
   int process = 0, pid = 0;                  // of which process, if several were asked
+  int event_id = 0;                          // of which event that stays, in a run
+  std::string function, file;                // of query(): where it is; empty: not known
+  int line = 0;
+};
+
+// What became of an assertion.
+struct Verdict {
+  // Where it does not hold for the first time.
+  struct Violation {
+    std::string at;
+    std::uint64_t tick = 0, pc = 0;
+    int thread = 0;
+    std::string function, file;  // empty: not known
+    int line = 0;
+    std::string words;         // what is wrong there, with the values of both sides
+    Data values;               // … by their expressions
+    int process = 0, pid = 0;  // of which process, if several were asked
+  };
+  std::string assertion;
+  int line = 0;  // of the text that was given
+  bool holds = true;
+  std::uint64_t checks = 0;      // how often there was something to look at …
+  std::uint64_t violations = 0;  // … and it did not hold
+  std::uint64_t failures = 0;    // conditions of its events that could not be evaluated
+  std::optional<Violation> first;
 };
 
 struct Argument {
@@ -103,6 +128,15 @@ struct Value {
   Data value;
   std::string type;  // empty: not known
   std::string why;   // not empty: it has no value, and this is the reason
+};
+
+// An event that stays in its session, and how it is doing.
+struct Event {
+  int event_id = 0;
+  std::string spec;
+  bool installed = false;
+  bool spent = false;  // it has matched as often as it should, and lives again when time goes back
+  std::uint64_t matches = 0, times = 0;
 };
 
 struct Thread {
@@ -148,6 +182,7 @@ struct Profile {
   struct Stack {
     std::vector<std::string> stack;  // outermost first
     std::uint64_t ticks = 0;
+    std::uint64_t instructions = 0;  // with ProfileOptions::instructions, instead of ticks
   };
   std::uint64_t period = 0, samples = 0;
   std::vector<Stack> stacks;     // of several processes: the outermost entry is the program
@@ -158,6 +193,66 @@ struct Profile {
 struct Coverage {
   std::string file;
   std::vector<int> executed, missed;
+};
+
+// The heap of a run.
+struct Allocs {
+  struct Totals {
+    std::uint64_t blocks = 0, bytes = 0;
+  };
+  struct Peak {
+    std::uint64_t bytes = 0;
+    std::string at;
+  };
+  // Where a block was allocated or freed.
+  struct Deed {
+    std::string at;
+    int thread = 0;
+    std::string function;  // malloc, free, operator new, …
+    std::vector<Frame> stack;
+  };
+  // Blocks that were not freed and were allocated with the same stack.
+  struct Leak {
+    std::string reach;  // lost, indirect (only lost blocks point to it) or reachable
+    std::uint64_t blocks = 0, bytes = 0;
+    std::uint64_t address = 0, size = 0;  // of the first
+    Deed allocated;
+  };
+  struct Block {
+    std::uint64_t address = 0, size = 0;
+    Deed allocated, freed;  // freed.at is empty: it was not
+  };
+  struct Error {
+    // double free, bad free, mismatched free, wrong size, use after free, overrun, underrun, uninitialised
+    // read
+    std::string kind;
+    std::string at;
+    int thread = 0;
+    std::uint64_t address = 0, size = 0;
+    std::string access;       // load or store; empty: it is about a call
+    std::uint64_t count = 0;  // how often; this is the first
+    std::vector<Frame> stack;
+    Block block;  // that it is about; address 0: none
+  };
+  Totals allocated, freed, lost, indirect, reachable;
+  Peak peak;
+  std::vector<Leak> leaks;
+  std::vector<Error> errors;
+};
+
+// Accesses of two threads to the same memory that nothing orders.
+struct Race {
+  struct Side {
+    std::string at;
+    int thread = 0;
+    std::string access;  // load or store
+    std::uint64_t size = 0;
+    std::vector<Frame> stack;
+  };
+  std::uint64_t address = 0;
+  std::string variable;  // empty: it has no symbol
+  std::uint64_t count = 0;
+  Side first, second;  // as they happened in this run
 };
 
 // The answer to a query.
@@ -211,6 +306,11 @@ struct LogOptions {
   Processes processes = {};
 };
 
+struct QueryOptions {
+  bool stack = false;  // with the stack of calls there
+  bool move = true;    // the session goes there
+};
+
 struct CallsOptions {
   std::optional<std::uint64_t> limit = {};
   bool tree = false;                        // with what each called …
@@ -222,6 +322,7 @@ struct CallsOptions {
 
 struct ProfileOptions {
   std::uint64_t period = 100'000;  // ticks
+  bool instructions = false;       // count all instructions instead
   bool lines = false;
   std::string start = {}, end = {};
   Processes processes = {};
@@ -231,6 +332,27 @@ struct CoverageOptions {
   bool system = false;  // libraries of the system, too
   std::string start = {}, end = {};
   Processes processes = {};
+};
+
+// What is to happen when an event that stays matches: the run stops there; a function is called with the
+// match, at its moment, may ask the session whatever it likes and install other events, and stops the run by
+// returning true; or, without moving the session there, a function hears of the match.
+struct EventOptions {
+  std::function<bool(const Hit&)> action = {};
+  std::function<void(const Hit&)> log = {};
+  bool count = false;       // only count
+  std::uint64_t times = 0;  // it is spent after so many matches; 0: never
+  std::vector<std::string> values = {};
+  bool stack = false;
+  bool install = true;
+};
+
+struct AllocsOptions {
+  bool leaks = true;           // what was not freed
+  bool errors = false;         // what was done wrong: frees, loads and stores
+  bool frees = false;          // … frees only, which takes far less time
+  bool uninitialised = false;  // errors, and loads of what nobody has written
+  std::string end = {};        // the heap at this moment; empty: at the end
 };
 
 class Dialogue;  // with the process of a session
@@ -320,10 +442,23 @@ class BACKSTEP_API Session {
   // Each match of an event in the order of time, with the values of expressions there.
   Stream<Hit> log(const std::string& spec, const std::vector<std::string>& values = {},
                   const LogOptions& options = {});
+  // Whether assertions hold: one on each line, or behind each `;` (docs/query.md).
+  std::vector<Verdict> check(const std::string& assertions, const Stretch& stretch = {});
   // Every call of a function, in the order in which they began.
   Stream<Call> calls(const std::string& function, const CallsOptions& options = {});
   Profile profile(const ProfileOptions& options = {});
   std::vector<Coverage> coverage(const CoverageOptions& options = {});
+
+  // Where a value came from, at a moment or (an empty one) now; a structure as docs/why.md has it.
+  Data why(const std::string& expression, const std::string& at = "", std::uint64_t depth = 10);
+  // Where this recording and another one of the same program part; likewise.
+  Data diff(const std::string& other, bool exact = false);
+
+  // What was wrong with the heap: what was not freed, what was freed as it must not be.
+  Allocs allocs(const AllocsOptions& options = {});
+
+  // Accesses of two threads that nothing orders, one for each pair of lines; of the session's process.
+  std::vector<Race> races(const Stretch& stretch = {});
 
   // SQL over the recorded history (docs/sql.md): `limit` rows at most, or 10,000.
   Table sql(const std::string& query, std::optional<std::uint64_t> limit = {});
@@ -337,8 +472,23 @@ class BACKSTEP_API Session {
   Moment forward(const std::vector<std::string>& events = {});
   // To the last match before now of one of the events, or the start.
   Moment backward(const std::vector<std::string>& events = {});
+  // To where something happens for the n-th time: "goto current backward store 2 where addr=&total"
+  // (docs/query.md); the session does not move if there is no such moment.
+  std::optional<Hit> query(const std::string& query, const std::vector<std::string>& values = {},
+                           const QueryOptions& options = {});
   // Instructions of a thread, forwards or backwards.
   Moment step(std::uint64_t count = 1, bool back = false, int tid = 0);
+
+  // --- events that stay; they are named by their `event_id` ---
+
+  int create_event(const std::string& spec, const EventOptions& options = {});
+  void install(int event_id);
+  void uninstall(int event_id);
+  void destroy(int event_id);
+  std::vector<Event> events();
+  // Goes on, forwards or backwards, with all installed events, until one of them stops or the run is over. If
+  // several match at one moment, all get their action.
+  Moment run(bool back = false);
 
   // --- bookmarks: moments with names, which are kept in the recording; go_to() takes the names ---
 
@@ -366,6 +516,7 @@ class BACKSTEP_API Session {
   Dialogue& dialogue() const;
 
   std::shared_ptr<Dialogue> dialogue_;
+  std::map<int, EventOptions> events_;  // what they do
 };
 
 extern template class BACKSTEP_API Stream<Hit>;

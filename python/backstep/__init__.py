@@ -22,7 +22,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Union
 
-__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread", "Bookmark", "Table", "Processes"]
+__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread", "Bookmark", "Table", "Event", "Verdict", "Processes"]
 __version__ = "0.1.0"
 
 CANCELLED = -32001
@@ -87,6 +87,23 @@ class Hit:
     stack_complete: bool = True
     process: Optional[int] = None
     pid: Optional[int] = None
+    function: Optional[str] = None  # of query(): where it is
+    file: Optional[str] = None
+    line: Optional[int] = None
+
+
+@dataclass
+class Verdict:
+    """What became of an assertion. `checks`: how often there was something to look at; `first`: the first violation, a
+    dictionary with `at`, `thread`, `function`, `file`, `line`, `words` and `values`."""
+
+    assertion: str
+    line: int
+    holds: bool
+    checks: int
+    violations: int
+    failures: int = 0
+    first: Optional[Dict[str, Any]] = None
 
 
 @dataclass
@@ -161,10 +178,37 @@ def _make(kind: type, data: Dict[str, Any]) -> Any:
     return kind(**{k: v for k, v in data.items() if k in known})
 
 
+def _hit(data: Dict[str, Any]) -> Hit:
+    return _make(Hit, {**data, "stack": [_make(Frame, f) for f in data.get("stack", [])]})
+
+
 def open(recording: str = "", process: Optional[str] = None, program: Optional[str] = None) -> "Session":
     """A session with a recording: a name, a path, or the latest one. `program`: the backstep to use ($BACKSTEP, or that of
     the search path)."""
     return Session(recording, process, program)
+
+
+@dataclass
+class Event:
+    """An event that stays in its session: Session.create_event()."""
+    session: "Session" = field(repr=False)
+    event_id: int
+    spec: str
+    action: Union[None, str, Callable[[Hit], Any]] = field(default=None, repr=False)
+    hits: List[Hit] = field(default_factory=list, repr=False)  # of one whose action is "log"
+
+    def install(self) -> None:
+        self.session.install(self)
+
+    def uninstall(self) -> None:
+        self.session.uninstall(self)
+
+    def destroy(self) -> None:
+        self.session.destroy(self)
+
+    def state(self) -> Dict[str, Any]:
+        """`installed`, `spent`, `matches` up to the current time, `times`."""
+        return next(e for e in self.session.events() if e["event_id"] == self.event_id)
 
 
 class Session:
@@ -187,6 +231,7 @@ class Session:
         self._waiting: Deque[Dict[str, Any]] = deque()  # what it has said of that, and nobody has looked at yet
         self.on_progress: Optional[Callable[[float], None]] = None
         self.on_note: Optional[Callable[[str], None]] = None
+        self._events: Dict[int, Event] = {}
         self.version = self.ask("version")["version"]
 
     def __enter__(self) -> "Session":
@@ -331,8 +376,7 @@ class Session:
         stream = self._stream("log", params, "hit")
         try:
             for hit in stream:
-                hit["stack"] = [_make(Frame, f) for f in hit.get("stack", [])]
-                yield _make(Hit, hit)
+                yield _hit(hit)
         finally:
             stream.close()  # type: ignore[attr-defined]
 
@@ -352,12 +396,41 @@ class Session:
             stream.close()  # type: ignore[attr-defined]
 
     def profile(self, period: int = 100_000, lines: bool = False, start: Optional[str] = None,
-                end: Optional[str] = None, processes: Processes = None) -> Dict[str, Any]:
-        return self.ask("profile", period=period, lines=lines, processes=processes, **{"from": start, "to": end})
+                end: Optional[str] = None, processes: Processes = None, instructions: bool = False) -> Dict[str, Any]:
+        """Where the ticks went, by stacks; with `instructions`: how many each function executed."""
+        return self.ask("profile", period=period, lines=lines, instructions=instructions, processes=processes,
+                        **{"from": start, "to": end})
 
     def coverage(self, system: bool = False, start: Optional[str] = None, end: Optional[str] = None,
                  processes: Processes = None) -> List[Dict[str, Any]]:
         return self.ask("coverage", system=system, processes=processes, **{"from": start, "to": end})
+
+    def check(self, assertions: str, start: Optional[str] = None, end: Optional[str] = None,
+              processes: Processes = None) -> List[Verdict]:
+        """Whether assertions hold: one on each line, or behind each `;` (docs/query.md)."""
+        return [_make(Verdict, v) for v in self.ask("assert", assertions=assertions, processes=processes,
+                                                    **{"from": start, "to": end})]
+
+    def why(self, expression: str, at: Optional[str] = None, tid: Optional[int] = None, frame: Optional[int] = None,
+            depth: Optional[int] = None, width: Optional[int] = None, limit: Optional[int] = None,
+            addresses: bool = False, copies: bool = False) -> Dict[str, Any]:
+        """Where a value came from, at a moment or now (docs/why.md)."""
+        return self.ask("why", expression=expression, at=at, tid=tid, frame=frame, depth=depth, width=width,
+                        limit=limit, addresses=addresses, copies=copies)
+
+    def diff(self, other: str, exact: bool = False) -> Dict[str, Any]:
+        """Where this recording and another one of the same program part (docs/why.md)."""
+        return self.ask("diff", other=other, exact=exact)
+
+    def allocs(self, leaks: bool = True, errors: bool = False, frees: bool = False, uninitialised: bool = False,
+               end: Optional[str] = None) -> Dict[str, Any]:
+        """The heap at the end of the run, or at the moment `end`: what was not freed, and (`errors`) what was done wrong
+        with it; `frees`: only what was freed wrongly; `uninitialised`: `errors` and loads of what nobody has written."""
+        return self.ask("allocs", leaks=leaks, errors=errors, frees=frees, uninitialised=uninitialised, to=end)
+
+    def races(self, start: Optional[str] = None, end: Optional[str] = None) -> List[Dict[str, Any]]:
+        """Accesses of two threads that nothing orders, one for each pair of lines."""
+        return self.ask("races", **{"from": start, "to": end})
 
     def sql(self, query: str, limit: Optional[int] = None) -> Table:
         """SQL over the recorded history (docs/sql.md): `limit` rows at most, or 10,000."""
@@ -380,9 +453,70 @@ class Session:
         """To the last match before now of one of the events, or the start."""
         return _make(Moment, self.ask("backward", events=list(events)))
 
+    def query(self, query: str, *values: str, stack: bool = False, move: bool = True) -> Optional[Hit]:
+        """To where something happens for the n-th time: "goto current backward store 2 where addr=&total" (docs/query.md).
+        None: there is no such moment, and the session stays where it is."""
+        answer = self.ask("query", query=query, values=list(values), stack=stack, move=move)
+        if not answer["found"]:
+            return None
+        hit = answer["hit"]
+        hit["stack"] = [_make(Frame, f) for f in hit.get("stack", [])]
+        return _make(Hit, hit)
+
     def step(self, count: int = 1, back: bool = False, tid: Optional[int] = None) -> Moment:
         """Instructions of a thread, forwards or backwards."""
         return _make(Moment, self.ask("step", count=count, back=back, tid=tid))
+
+    # --- events that stay ---
+
+    def create_event(self, spec: str, *values: str, action: Union[None, str, Callable[[Hit], Any]] = None, times: int = 0,
+                     stack: bool = False, install: bool = True) -> Event:
+        """An event for run(): without an action it stops there; a function is called with each match, at its moment, may ask
+        the session whatever it likes, install other events, and stops the run by returning something true; "log" only
+        adds to the event's `hits`, "count" only counts. `times`: it is spent after so many matches, and lives again when
+        time goes back before them."""
+        kind = action if isinstance(action, str) else "stop"
+        answer = self.ask("create_event", spec=spec, values=list(values), action=kind, times=times, stack=stack, install=install)
+        event = Event(self, answer["event_id"], spec, action)
+        self._events[event.event_id] = event
+        return event
+
+    def install(self, event: Event) -> None:
+        self.ask("install", event_id=event.event_id)
+
+    def uninstall(self, event: Event) -> None:
+        self.ask("uninstall", event_id=event.event_id)
+
+    def destroy(self, event: Event) -> None:
+        self.ask("destroy", event_id=event.event_id)
+        self._events.pop(event.event_id, None)
+
+    def events(self) -> List[Dict[str, Any]]:
+        """The events that were created: `event_id`, `spec`, `installed`, `spent`, `matches`, `times`."""
+        return self.ask("events")
+
+    def run(self, back: bool = False) -> Moment:
+        """Goes on, forwards or backwards, with all installed events, until one of them stops or the run is over. If several
+        match at one moment, all get their action."""
+        while True:
+            stream = self._stream("run", {"back": back}, "hit")
+            try:
+                while True:
+                    logged = next(stream)
+                    self._events[logged["event_id"]].hits.append(_hit(logged))
+            except StopIteration as end:
+                answer = end.value
+            finally:
+                stream.close()  # type: ignore[attr-defined]
+            stops = not answer["matches"]
+            for match in answer["matches"]:
+                event = self._events.get(match["event_id"])
+                if event is None:  # destroyed by an action just now
+                    continue
+                if event.action is None or event.action(_hit(match)):  # type: ignore[operator]
+                    stops = True
+            if stops:
+                return _make(Moment, answer)
 
     # --- bookmarks ---
 

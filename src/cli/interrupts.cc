@@ -15,12 +15,11 @@ namespace backstep::cli {
 namespace {
 
 int interrupt_pipe[2] = {-1, -1};
-std::atomic<bool> interrupt_asked = false;
-struct sigaction before_interrupts;
+std::atomic<int> interrupt_asked = 0;  // the signal
 
-void note_interrupt(int) {
+void note_interrupt(int signal) {
   const int error = errno;
-  interrupt_asked = true;
+  interrupt_asked = signal;
   if (write(interrupt_pipe[1], "", 1) < 0) {
     // The pipe is full, so it is readable.
   }
@@ -29,22 +28,34 @@ void note_interrupt(int) {
 
 }  // namespace
 
-Interrupts::Interrupts() {
+Interrupts::Interrupts(std::initializer_list<int> others) {
   if (pipe2(interrupt_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
     throw Error("cannot make a pipe: " + errno_text(errno));
   struct sigaction action {};
   action.sa_handler = note_interrupt;
-  sigaction(SIGINT, &action, &before_interrupts);
+  std::vector<int> signals = {SIGINT};
+  signals.insert(signals.end(), others);
+  for (int signal : signals) {
+    struct sigaction before {};
+    sigaction(signal, &action, &before);
+    // One that is ignored (nohup) stays so.
+    if (before.sa_handler == SIG_IGN && signal != SIGINT) sigaction(signal, &before, nullptr);
+    before_.emplace_back(signal, before);
+  }
   ear_.fd = interrupt_pipe[0];
   ear_.stop_wanted = [] { return asked(); };
 }
 
 Interrupts::~Interrupts() {
-  sigaction(SIGINT, &before_interrupts, nullptr);
+  for (const auto& [signal, before] : before_) sigaction(signal, &before, nullptr);
   for (int& fd : interrupt_pipe) close(std::exchange(fd, -1));
 }
 
 bool Interrupts::asked() {
+  return interrupt_asked != 0;
+}
+
+int Interrupts::asked_by() {
   return interrupt_asked;
 }
 
@@ -52,7 +63,7 @@ void Interrupts::forget() {
   char bytes[64];
   while (read(interrupt_pipe[0], bytes, sizeof bytes) > 0) {
   }
-  interrupt_asked = false;
+  interrupt_asked = 0;
 }
 
 }  // namespace backstep::cli

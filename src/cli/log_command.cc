@@ -45,15 +45,7 @@ struct Printer {
     for (size_t i = 0; i < values.size(); i++) named[values[i]] = hit.json[i];
     object["values"] = named;
     if (stack) {
-      Json frames = Json::array();
-      for (const auto& f : hit.stack) {
-        Json frame{{"pc", f.pc}};
-        if (!f.function.empty()) frame["function"] = f.function;
-        if (f.line) frame["file"] = f.file, frame["line"] = f.line;
-        if (f.inlined) frame["inlined"] = true;
-        frames.push_back(frame);
-      }
-      object["stack"] = frames;
+      object["stack"] = session::frames_json(hit.stack);
       object["stack_complete"] = hit.stack_complete;
     }
     return put_line(object.dump(-1, ' ', false, Json::error_handler_t::replace));

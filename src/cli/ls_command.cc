@@ -45,7 +45,9 @@ std::string short_end(const std::optional<Manifest::End>& end) {
 void print_table(const Library& library) {
   Table table({"NAME", "WHEN", ">DURATION", ">TICKS", ">EVENTS", ">SIZE", "EXIT", "COMMAND"});
   auto recordings = library.list();
+  uint64_t size = 0;
   for (const Recording& r : recordings) {
+    size += r.size();
     try {
       Manifest m = r.manifest();
       table.add({shown_name(library, r), format_time(m.start_ns),
@@ -60,7 +62,9 @@ void print_table(const Library& library) {
   if (recordings.empty())
     fmt::print("no recordings in {}\n", library.dir());
   else
-    fmt::print("{}", table.text());
+    fmt::print("{}\n{} recording{}, {}, and {} of mapped files in the store\n", table.text(),
+               recordings.size(), recordings.size() == 1 ? "" : "s", format_size(size),
+               format_size(recording::size_with_folders(library.store().dir())));
 }
 
 void print_json(const Library& library) {

@@ -23,6 +23,11 @@ double share(uint64_t n, uint64_t all) {
   return all ? 100.0 * static_cast<double>(n) / static_cast<double>(all) : 0;
 }
 
+// What is counted: ticks, or instructions.
+const char* unit_of(const session::ProfileRequest& request) {
+  return request.instructions ? "INSTRUCTIONS" : "TICKS";
+}
+
 bool print_folded(const Profile& profile) {
   for (const auto& [stack, n] : profile.stacks) {
     std::string line;
@@ -32,8 +37,8 @@ bool print_folded(const Profile& profile) {
   return true;
 }
 
-void print_table(const Profile& profile, size_t most) {
-  Table table({">SELF", ">TOTAL", ">TICKS", "FUNCTION"});
+void print_table(const Profile& profile, const std::string& unit, size_t most) {
+  Table table({">SELF", ">TOTAL", ">" + unit, "FUNCTION"});
   for (const ProfileRow& row : session::rows_of(profile)) {
     if (most-- == 0) break;
     table.add({fmt::format("{:.2f}%", share(row.self, profile.samples)),
@@ -44,8 +49,8 @@ void print_table(const Profile& profile, size_t most) {
 }
 
 // What of the samples each process has.
-void print_profile_shares(const session::ProfileOfEach& profile) {
-  Table table({">SHARE", ">TICKS", "PROCESS"});
+void print_profile_shares(const session::ProfileOfEach& profile, const std::string& unit) {
+  Table table({">SHARE", ">" + unit, "PROCESS"});
   for (const auto& [process, samples] : profile.samples)
     if (samples)
       table.add({fmt::format("{:.2f}%", share(samples, profile.all.samples)),
@@ -111,7 +116,7 @@ void print_difference(const Profile& now, const Profile& before, size_t most, bo
 int profile_command(const Args& args) {
   Asking asking;
   session::ProfileRequest request;
-  std::string svg, period = "100000", other;
+  std::string svg, period, other;
   std::vector<std::string> arguments;
   uint64_t most = 30;
   bool folded = false;
@@ -120,16 +125,20 @@ int profile_command(const Args& args) {
       "Where the ticks of a recorded run went: the stack of calls at every so many ticks. A tick is a call,\n"
       "a return, an indirect jump or a branch backwards, so the same recording has the same profile, "
       "always,\n"
-      "whatever machine looks at it.\n"
+      "whatever machine looks at it. With --instructions: how many instructions each function executed, "
+      "exactly.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep profile\n"
       "  backstep profile --svg flames.svg --period 10000\n"
       "  backstep profile --from 90% --lines\n"
+      "  backstep profile --instructions --lines        # which lines the processor was busy with\n"
       "  backstep profile --diff fast-1 slow-1\n"
       "  backstep profile -p all --svg flames.svg make-1   # of all processes, each under its program");
   asking.add_options(line);
   line.add_option("--period", period, "ticks between two samples (100000)").type_name("N");
+  line.add_flag("--instructions", request.instructions,
+                "count all instructions instead, for each function by itself");
   line.add_flag("--lines", request.lines, "by source line instead of by function");
   line.add_option("-n,--limit", most, "at most N rows (30)").type_name("N");
   line.add_option("--svg", svg, "write a flame graph to this file").type_name("FILE");
@@ -138,7 +147,9 @@ int profile_command(const Args& args) {
       .type_name("DIR");
   line.add_option("DIR", asking.dir);
   if (auto status = line.parse_args(args)) return *status;
-  const double ticks = std::atof(period.c_str());
+  if (request.instructions && !period.empty())
+    throw Error("--instructions counts all of them: there is no --period", kExitUsage);
+  const double ticks = period.empty() ? 100'000 : std::atof(period.c_str());
   if (!(ticks >= 1 && ticks < 1e18))
     throw Error("--period is a number of ticks, such as 100000 or 1e6", kExitUsage);
   request.period = static_cast<Tick>(ticks);
@@ -157,15 +168,19 @@ int profile_command(const Args& args) {
     return session::profile(*session, request, bar.watcher());
   };
   const Profile profile = measure(asking.dir);
-  if (!profile.samples)
+  if (!profile.samples && !request.instructions)
     throw Error(fmt::format("the run is shorter than one period of {} ticks: choose a smaller --period",
                             format_count(request.period)));
   if (!svg.empty()) {
     std::ofstream file(svg);
-    file << flame_graph(profile, fmt::format("{} samples, one every {} ticks", format_count(profile.samples),
-                                             format_count(profile.period)));
+    const std::string samples = format_count(profile.samples);
+    const std::string what = request.instructions ? samples + " instructions"
+                                                  : fmt::format("{} samples, one every {} ticks", samples,
+                                                                format_count(profile.period));
+    file << flame_graph(profile, what);
     if (!file.flush()) throw Error(fmt::format("cannot write {}", svg));
-    fmt::print(stderr, "backstep: {} samples in {}\n", format_count(profile.samples), svg);
+    fmt::print(stderr, "backstep: {} {} in {}\n", samples, request.instructions ? "instructions" : "samples",
+               svg);
   }
   if (!other.empty()) {
     print_difference(profile, measure(other), most, asking.json);
@@ -174,8 +189,8 @@ int profile_command(const Args& args) {
   } else if (asking.json) {
     print_json(profile, of_each);
   } else if (svg.empty()) {
-    if (of_each) print_profile_shares(*of_each);
-    print_table(profile, most);
+    if (of_each) print_profile_shares(*of_each, unit_of(request));
+    print_table(profile, unit_of(request), most);
   }
   if (profile.cut && !asking.json)
     fmt::print(stderr,

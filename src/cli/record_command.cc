@@ -1,12 +1,12 @@
 // `backstep record`: options up to the first word that is not one of them; that word is the program, and all
 // that follows is the program's.
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <charconv>
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/hunt.h"
 #include "cli/options.h"
 #include "record/record.h"
 
@@ -27,6 +27,8 @@ int record_command(const Args& args) {
                    "  backstep record -o bug1 ./server  into the folder bug1\n"
                    "  backstep record -- -odd-name      a program whose name starts with '-'\n"
                    "  backstep record --chaos ./server  provoke bugs that depend on timing\n"
+                   "  backstep record --until-failure=1000 --chaos ./test\n"
+                   "                                    again and again; keep the one that fails\n"
                    "  backstep record --checkpoints=1 ./server\n"
                    "                                    any moment of it is near from the start\n"
                    "  backstep replay --autopilot       replay what was just recorded");
@@ -58,6 +60,16 @@ int record_command(const Args& args) {
                   "first debugging session finds them already (default: none)")
       .type_name("SECONDS")
       .between(0.0, 1e6);
+  std::string until_failure;
+  Hunt hunt;
+  line.add_flag("--until-failure{0}", until_failure,
+                "run it again and again, N times at most, until it fails: exit\n"
+                "status other than 0, or a signal; keep the recording of that run only")
+      .type_name("[=N]");
+  line.add_option("--fail-if", hunt.fail_if,
+                  "with --until-failure: a run has failed if this shell command succeeds;\n"
+                  "$BACKSTEP_RECORDING is the recording, $BACKSTEP_STATUS its exit status")
+      .type_name("COMMAND");
   line.add_engine_options(options.engine);
 
   size_t own = line.leading_options(args);
@@ -77,9 +89,7 @@ int record_command(const Args& args) {
   options.check_deep = check == "deep";
   if (no_follow) options.follow.clear();
   if (chaos == "random") {
-    uint32_t seed = 0;
-    (void)!getrandom(&seed, sizeof seed, 0);
-    options.chaos = seed;
+    options.chaos = random_seed();
   } else if (!chaos.empty()) {
     uint64_t seed = 0;
     auto [end, error] = std::from_chars(chaos.data(), chaos.data() + chaos.size(), seed);
@@ -87,7 +97,16 @@ int record_command(const Args& args) {
       throw Error(fmt::format("--chaos={}: the seed is a number", chaos), kExitUsage);
     options.chaos = seed;
   }
-  return record(options);
+  if (until_failure.empty()) {
+    if (!hunt.fail_if.empty()) throw Error("--fail-if goes with --until-failure", kExitUsage);
+    return record(options);
+  }
+  const auto [end, error] =
+      std::from_chars(until_failure.data(), until_failure.data() + until_failure.size(), hunt.most);
+  if (error != std::errc() || end != until_failure.data() + until_failure.size())
+    throw Error(fmt::format("--until-failure={}: that is a number of runs", until_failure), kExitUsage);
+  hunt.new_seeds = chaos == "random";
+  return run_until_failure(options, hunt);
 }
 
 }  // namespace backstep::cli

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/sql_export.h"
 #include "cli/sql_shell.h"
 #include "recording/tree.h"
 
@@ -26,10 +27,11 @@ bool is_recording(const std::string& word) {
 }
 
 // DIR and QUERY may both be left out. A name has no blanks; a query always has some, and a dot command begins
-// with a dot.
-SqlWords words_of(const std::vector<std::string>& words) {
-  auto is_query = [](const std::string& w) {
-    return w.find_first_of(" \t\n;") != std::string::npos ||
+// with a dot. `tables`: names of tables may stand in the place of a query.
+SqlWords words_of(const std::vector<std::string>& words, bool tables) {
+  auto is_query = [&](const std::string& w) {
+    return (tables && (w.find(',') != std::string::npos || trace::find_table(w))) ||
+           w.find_first_of(" \t\n;") != std::string::npos ||
            (w.starts_with(".") && w.find('/') == std::string::npos && w != "." && w != "..");
   };
   if (words.size() > 2)
@@ -56,7 +58,9 @@ int sql_command(const Args& args) {
       "sql", "[options] [DIR] [QUERY]",
       "The recorded history as tables, asked in SQL: processes, threads, events, system calls, signals,\n"
       "output, checkpoints and bookmarks from the logs; modules, functions and lines from the debug\n"
-      "information; calls, stores, variables and executed lines by replaying what the query needs.\n"
+      "information; calls, stores, loads, variables, executed lines, the heap and locks by replaying what "
+      "the\n"
+      "query needs. With --export they go to PostgreSQL or into CSV files.\n"
       "Without QUERY: a shell at a terminal, else queries are read from stdin. '.tables' and '.schema'\n"
       "list tables and columns.\n"
       "DIR: a name or path; the latest recording if left out.",
@@ -65,6 +69,8 @@ int sql_command(const Args& args) {
       "  backstep sql server-3 \"SELECT * FROM calls WHERE function = 'parse' AND ret < 0 LIMIT 1\"\n"
       "  backstep sql \"SELECT at, oldval, newval, line FROM stores WHERE name = 'total'\"\n"
       "  backstep sql --explain \"SELECT * FROM executed WHERE file = 'parse.c' AND line = 42\"\n"
+      "  backstep sql --export run-tables\n"
+      "  backstep sql --export postgresql://localhost/runs --schema run1 syscalls,signals\n"
       "  backstep sql .schema");
   line.add_option("-p,--process", process,
                   "the process that is replayed, where a query names none: a pid,\n"
@@ -73,11 +79,16 @@ int sql_command(const Args& args) {
   line.add_flag("--json", json, "one JSON object per row");
   line.add_flag("--csv", csv, "comma-separated values, with a heading");
   line.add_flag("--explain", explain, "only say what would be read and replayed");
+  SqlExport to;
+  to.add_options(line);
   line.add_engine_options(options.engine);
   line.add_option("DIR", words);
   if (auto status = line.parse_args(args)) return *status;
   if (json && csv) throw Error("--json and --csv exclude each other", kExitUsage);
-  const SqlWords what = words_of(words);
+  to.check();
+  if (to.wanted() && (csv || explain))
+    throw Error("--export excludes --csv and --explain; a file whose name ends in .csv is CSV", kExitUsage);
+  const SqlWords what = words_of(words, to.wanted());
 
   const auto library = recording::Library::standard();
   const auto recording = library.resolve(what.dir);
@@ -92,7 +103,10 @@ int sql_command(const Args& args) {
     trace::Database database(history);
     SqlShell shell(database, bar, json ? SqlForm::Json : csv ? SqlForm::Csv : SqlForm::Table, explain);
     try {
-      what.query ? void(shell.run(*what.query)) : shell.read_all();
+      if (to.wanted())
+        to.run(database, bar, what.query.value_or(""), json);
+      else
+        what.query ? void(shell.run(*what.query)) : shell.read_all();
     } catch (const trace::Interrupted&) {
       interrupted = true;
     }

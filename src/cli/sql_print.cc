@@ -4,7 +4,6 @@
 #include "cli/sql_print.h"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,17 +11,12 @@
 #include "base/text.h"
 #include "cli/asking.h"
 #include "cli/format.h"
+#include "trace/csv.h"
 
 namespace backstep::cli {
 namespace {
 
 constexpr size_t kMeasured = 500;  // rows
-
-std::string hexadecimal(const std::string& bytes) {
-  std::string text;
-  for (unsigned char c : bytes) text += fmt::format("{:02x}", c);
-  return text;
-}
 
 std::string without_controls(const std::string& bytes) {
   std::string text;
@@ -44,17 +38,10 @@ std::string without_controls(const std::string& bytes) {
   return text;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 nlohmann::ordered_json json_of(const trace::Value& value) {
   struct Convert {
     nlohmann::ordered_json operator()(std::monostate) const { return nullptr; }
-    nlohmann::ordered_json operator()(const trace::Blob& b) const { return hexadecimal(b.bytes); }
+    nlohmann::ordered_json operator()(const trace::Blob& b) const { return trace::hexadecimal(b.bytes); }
     nlohmann::ordered_json operator()(const std::string& s) const { return to_utf8(s); }
     nlohmann::ordered_json operator()(int64_t n) const { return n; }
     nlohmann::ordered_json operator()(double x) const { return x; }
@@ -64,14 +51,13 @@ nlohmann::ordered_json json_of(const trace::Value& value) {
 
 }  // namespace
 
-std::string SqlPrinter::cell(const trace::Value& value, bool address) const {
-  const bool people = form_ == SqlForm::Table;
+std::string SqlPrinter::cell(const trace::Value& value, bool address) {
   if (const auto* n = std::get_if<int64_t>(&value))
-    return address && people ? fmt::format("{:#x}", static_cast<uint64_t>(*n)) : std::to_string(*n);
+    return address ? fmt::format("{:#x}", static_cast<uint64_t>(*n)) : std::to_string(*n);
   if (const auto* x = std::get_if<double>(&value)) return fmt::format("{}", *x);
-  if (const auto* text = std::get_if<std::string>(&value)) return people ? without_controls(*text) : *text;
+  if (const auto* text = std::get_if<std::string>(&value)) return without_controls(*text);
   if (const auto* blob = std::get_if<trace::Blob>(&value))
-    return people ? fmt::format("x'{}'", hexadecimal(blob->bytes)) : hexadecimal(blob->bytes);
+    return fmt::format("x'{}'", trace::hexadecimal(blob->bytes));
   return "";
 }
 
@@ -86,17 +72,9 @@ bool SqlPrinter::begin(const std::vector<trace::Heading>& headings) {
   has_columns_ = true;
   measured_ = false;
   right_.assign(headings.size(), true);  // until a text comes
-  names_.clear();
-  std::set<std::string> taken;
-  for (const auto& h : headings) {
-    std::string name = to_utf8(h.name);
-    for (int n = 2; !taken.insert(name).second; n++) name = fmt::format("{}_{}", to_utf8(h.name), n);
-    names_.push_back(name);
-  }
+  names_ = trace::distinct_names(headings);
   if (form_ != SqlForm::Csv) return true;
-  std::string line;
-  for (const auto& h : headings) line += (line.empty() ? "" : ",") + csv_field(h.name);
-  return put_line(line);
+  return put_line(trace::csv_heading(headings));
 }
 
 bool SqlPrinter::add(const trace::Row& row) {
@@ -105,13 +83,9 @@ bool SqlPrinter::add(const trace::Row& row) {
     for (size_t i = 0; i < row.size(); i++) object[names_[i]] = json_of(row[i]);
     return put_line(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
+  if (form_ == SqlForm::Csv) return put_line(trace::csv_line(row));
   std::vector<std::string> cells;
   for (size_t i = 0; i < row.size(); i++) cells.push_back(cell(row[i], headings_[i].address));
-  if (form_ == SqlForm::Csv) {
-    std::string line;
-    for (size_t i = 0; i < cells.size(); i++) line += (i ? "," : "") + csv_field(cells[i]);
-    return put_line(line);
-  }
   if (measured_) return print_row(cells);
   for (size_t i = 0; i < row.size(); i++)
     if (std::holds_alternative<std::string>(row[i]) || std::holds_alternative<trace::Blob>(row[i]))

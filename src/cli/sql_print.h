@@ -23,7 +23,7 @@ class SqlPrinter {
   bool begin(const std::vector<trace::Heading>& headings);
   bool add(const trace::Row& row);
   bool print_row(const std::vector<std::string>& cells) const;
-  std::string cell(const trace::Value& value, bool address) const;
+  static std::string cell(const trace::Value& value, bool address);
 
   SqlForm form_;
   std::vector<trace::Heading> headings_;

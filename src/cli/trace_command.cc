@@ -7,6 +7,8 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "cli/trace_jobs.h"
+#include "cluster/job.h"
 #include "recording/contents.h"
 
 namespace backstep::cli {
@@ -46,23 +48,33 @@ int trace_command(const Args& args) {
   Asking asking;
   uint64_t level = 0;
   bool remove = false;
+  TraceJobs jobs;
   CommandLine line(
-      "trace", "[--level 1 | --remove] [--from MOMENT] [--to MOMENT] [--json] [DIR]",
+      "trace", "[--level 1 | --remove] [--from MOMENT] [--to MOMENT] [--jobs ENGINE] [--json] [DIR]",
       "Lists the windows of a run of which more is kept than the log has, or makes them.\n"
       "A window of level 1 has a table of contents: which words of memory were written to in it, and which\n"
       "instructions were executed, exactly. Whatever looks for those (reverse-continue with a watchpoint,\n"
       "last-write, count, log, calls) replays only windows that have an answer.\n"
+      "They are made on all processors of this machine, or by jobs: in a Slurm cluster, or over ssh.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep trace --level 1          of all of the latest recording\n"
       "  backstep trace --level 1 --from 90%\n"
+      "  backstep trace --jobs slurm --job-options '--partition=short'\n"
+      "  backstep trace --jobs ssh --hosts node1,node2\n"
       "  backstep trace                    what there is");
   line.add_option("--level", level, "make what is missing of this level (1)").type_name("N").between(1, 1);
   line.add_flag("--remove", remove, "remove all of them, of all processes");
+  jobs.add_options(line);
   asking.add_options(line);
   line.add_option("DIR", asking.dir);
   if (auto status = line.parse_args(args)) return *status;
-  if (remove && level) throw Error("--level and --remove exclude each other", kExitUsage);
+  if (!jobs.job.empty()) {
+    cluster::run_job(jobs.job, asking.replay);
+    return 0;
+  }
+  if (jobs.wanted()) level = 1;
+  if (remove && level) throw Error("--remove and making tables exclude each other", kExitUsage);
   if (remove) {
     const recording::Library library = recording::Library::standard();
     const uint64_t bytes = recording::ContentsFolder::remove(library.resolve(asking.dir));
@@ -70,8 +82,10 @@ int trace_command(const Args& args) {
     return 0;
   }
   const auto session = asking.open();
-  if (level) {
-    const session::Stretch stretch = asking.stretch(*session);
+  const session::Stretch stretch = asking.stretch(*session);
+  if (jobs.wanted()) {
+    jobs.run(*session, stretch);
+  } else if (level) {
     timeline::Timeline& timeline = session->timeline();
     ProgressBar bar("tracing");
     const auto made = timeline.make_contents(stretch.from.value_or(timeline.now()),
@@ -79,12 +93,7 @@ int trace_command(const Args& args) {
                                              [&](double done) { bar.show(done); });
     bar.clear();
     if (!made.complete) throw Error("ended before all windows were made; those that were are kept");
-    if (made.unknown)
-      fmt::print(
-          stderr,
-          "backstep: {} windows have no table of contents: the program has memory at addresses that leave no "
-          "room for one, or more than 64 GB of it\n",
-          made.unknown);
+    tell_unknown(made.unknown);
   }
   list(*session, asking.json);
   return 0;

@@ -29,10 +29,10 @@ struct Block {
   uint32_t links;  // head of the list of incoming links, 0: none
   uint16_t guest_size;
   uint16_t cache_size;
-  uint16_t count;  // instructions
-  uint8_t dead;    // invalidated
-  uint8_t stable;  // from a file mapped read-only: no links are kept, forgetting it empties the cache
-  uint32_t pad;
+  uint16_t count;   // instructions
+  uint8_t dead;     // invalidated
+  uint8_t stable;   // from a file mapped read-only: no links are kept, forgetting it empties the cache
+  uint32_t report;  // what it reports: index of its ReportBlock (report.h), 0: nothing
 };
 static_assert(sizeof(Block) == 32);
 
@@ -156,7 +156,10 @@ inline Break* const kBreaks = reinterpret_cast<Break*>(layout::kBreaks);  // ind
 struct DataRange {
   Address start, end;
 };
+// What was executed and has left the cache. An empty range is a place that control came to otherwise than
+// from the instruction in front of it.
 inline DataRange* const kCovered = reinterpret_cast<DataRange*>(layout::kCovered);
+inline constexpr uint64_t kMostCovered = layout::kCoveredSize / sizeof(DataRange);
 // The longest operand: one that starts less than this before watched bytes may reach them.
 inline constexpr uint64_t kWatchReach = 64;
 
@@ -205,6 +208,11 @@ struct Cache {
   bool cover;              // blocks end with the first branch: what is translated is executed …
   uint64_t covered;        // … and so many have left the cache (kCovered)
   bool shadow;             // what is written to is marked in the shadow (shadow_hot.cc)
+  bool report;             // loads and stores are reported (report.h); blocks are entered at their start only
+  bool report_stores, report_loads;
+  uint32_t report_units;  // of the arena of sites that are in use
+  uint32_t report_range_count;
+  const DataRange* report_ranges;  // code that reports; none: all
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
@@ -215,6 +223,12 @@ struct Cache {
   const DataRange* data_ranges;
 };
 extern Cache bs_cache;
+
+// Control comes to `pc` from elsewhere: whoever knows how often it passes such places and the starts of
+// blocks knows how often each instruction was executed.
+inline void note_entered(Address pc) {
+  if (bs_cache.cover && bs_cache.covered < kMostCovered) kCovered[bs_cache.covered++] = {pc, pc};
+}
 
 enum class Result : uint32_t {
   Ok,
@@ -284,7 +298,7 @@ void emit_shadow_question(Emitter& e, const isa::Insn& in, const uint8_t* code, 
 // Behind it: what it has written is marked.
 void emit_shadow_mark(Emitter& e, const isa::Insn& in, const uint8_t* code, Address pc);
 void emit_shadow_push(Emitter& e);  // … behind a push of eight bytes
-// Somebody else writes there. Nothing happens if there is no shadow.
+// Somebody else is about to write there. Nothing happens if nobody wants to know.
 void mark_written(Address start, uint64_t size);
 // The block that holds a cache address; 0: none.
 uint32_t block_at(uint32_t cache_address);

@@ -18,6 +18,7 @@
 #include "base/room_for_memory.h"
 #include "engine/emit.h"
 #include "engine/entry.h"
+#include "engine/report.h"
 
 extern "C" {
 void bs_signal(int, siginfo_t*, void*);
@@ -178,6 +179,10 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
       case Result::Ok:
         return address;
       case Result::NeedFlush:
+        if (bs_cache.report) {
+          reports_.full();
+          bs_cache.report_units = kFirstReportUnit;  // nobody knows the old ones any more
+        }
         flush();
         break;
       case Result::NeedCounter:
@@ -235,6 +240,21 @@ bool Engine::is_half_done() const {
   return half_done_ && *half_done_ == std::pair{ctx.tick, ctx.rip};
 }
 
+// The guest goes on at `pc`. It may have stopped there because of a fault, so the next instruction need not
+// have been executed as often as this one.
+static void note_resumed(Address pc) {
+  if (!bs_cache.cover) return;
+  note_entered(pc);
+  const Found found = find(pc);
+  if (!found.cache) return;
+  const Block& b = kBlocks[found.block];
+  const uint8_t* meta = kMeta + b.meta;
+  Address at = b.guest;
+  unsigned i = 0;
+  while (at < pc) at += meta[2 * i++];
+  note_entered(pc + meta[2 * i]);
+}
+
 // Runs the one instruction at rip. nullopt: done.
 std::optional<Stop> Engine::step() {
   Context& ctx = context();
@@ -244,6 +264,7 @@ std::optional<Stop> Engine::step() {
   uint32_t address = address_of_rip(stop);
   bs_cache.stepping = false;
   if (stop) return stop;
+  note_resumed(ctx.rip);
   ctx.stop_request = 2;
   Reason reason = enter(address);
   ctx.stop_request = 0;
@@ -270,6 +291,7 @@ Stop Engine::run() {
     std::optional<Stop> stop;
     uint32_t address = address_of_rip(stop);
     if (stop) return *stop;
+    note_resumed(ctx.rip);
     if (auto s = after_exit(enter(address))) return *s;
   }
 }
@@ -343,6 +365,14 @@ std::optional<Stop> Engine::after_fault() {
     cache += meta[2 * i + 1];
   }
   ctx.rip = pc;
+  ReportFault report;
+  if (block.report) report = after_report_fault(block, fault.cache_pc - block.cache, i, cache - block.cache);
+  if (report.full) {
+    ctx.rip = block.guest;
+    reports_.full();
+    return std::nullopt;
+  }
+  if (report.ours) return Stop{Stop::Watched, {}, {}};
   if (trapped && i < block.count) ctx.rip = pc + meta[2 * i];
   if (i < block.count && !trapped) {
     auto* code = reinterpret_cast<const uint8_t*>(pc);
@@ -353,13 +383,13 @@ std::optional<Stop> Engine::after_fault() {
     switch (in.cls) {
       case isa::Class::Ret:
         if (at_lookup) ctx.gpr[RSP] -= 8 + (in.opcode == 0xc2 ? static_cast<uint64_t>(in.rel) : 0);
-        if (fault.cache_pc > cache) ctx.gpr[R11] = r11_of_branch(ctx);
+        if (fault.cache_pc > cache + report.front) ctx.gpr[R11] = r11_of_branch(ctx);
         break;
       case isa::Class::CallInd:
         if (at_lookup) ctx.gpr[RSP] += 8;
         [[fallthrough]];
       case isa::Class::JmpInd:
-        if (fault.cache_pc > cache) ctx.gpr[R11] = r11_of_branch(ctx);
+        if (fault.cache_pc > cache + report.front) ctx.gpr[R11] = r11_of_branch(ctx);
         [[fallthrough]];
       case isa::Class::Gs:
       case isa::Class::Evex:
@@ -369,7 +399,7 @@ std::optional<Stop> Engine::after_fault() {
         break;
     }
     // A far RIP-relative operand: `mov [spill_any], reg` was emitted first; its register is in the code.
-    const uint32_t copied = cache + prefix_at(pc, cache) + (in.gs ? kGsPrologue : 0);
+    const uint32_t copied = cache + report.front + prefix_at(pc, cache) + (in.gs ? kGsPrologue : 0);
     auto* emitted = reinterpret_cast<const uint8_t*>(static_cast<uint64_t>(copied));
     if (in.disp_at && fault.cache_pc > copied && emitted[0] == 0x48 && emitted[1] == 0x89 &&
         emitted[3] == 0x25) {
@@ -465,11 +495,19 @@ void Engine::set_cover(bool cover) {
 }
 
 std::vector<DataRange> Engine::covered() const {
-  if (bs_cache.covered >= layout::kCoveredSize / sizeof(DataRange))
-    throw Error("more code was executed than can be remembered");
-  std::vector<DataRange> all(kCovered, kCovered + bs_cache.covered);
+  if (bs_cache.covered >= kMostCovered) throw Error("more code was executed than can be remembered");
+  std::vector<DataRange> all;
+  std::copy_if(kCovered, kCovered + bs_cache.covered, std::back_inserter(all),
+               [](const DataRange& r) { return r.start < r.end; });
   for (uint32_t i = 1; i < bs_cache.blocks; i++)
     all.push_back({kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size});
+  return all;
+}
+
+std::vector<Address> Engine::entered() const {
+  std::vector<Address> all;
+  for (const DataRange* r = kCovered; r < kCovered + bs_cache.covered; r++)
+    if (r->start == r->end) all.push_back(r->start);
   return all;
 }
 
@@ -498,6 +536,32 @@ bool Engine::set_shadow(bool shadow) {
   flush();
   load_translations();
   return bs_cache.shadow == shadow;
+}
+
+void Engine::set_report(Reports reports) {
+  const bool wanted = reports.stores || reports.loads;
+  if (!wanted && !bs_cache.report) return;
+  translations_.save();
+  constexpr uint64_t kGuard = 2 * layout::kPage;
+  if (!bs_cache.report) {
+    map_fixed(layout::kReports, layout::kReportsSize, PROT_READ | PROT_WRITE, "reports");
+    map_fixed(layout::kReports + layout::kReportsSize, kGuard, PROT_NONE, "the end of reports");
+    map_fixed(layout::kReportSites, layout::kReportSitesSize, PROT_READ | PROT_WRITE, "places that report");
+    madvise(reinterpret_cast<void*>(layout::kReportSites), layout::kReportSitesSize, MADV_NOHUGEPAGE);
+  } else if (!wanted) {
+    munmap(reinterpret_cast<void*>(layout::kReports), layout::kReportsSize + kGuard);
+    munmap(reinterpret_cast<void*>(layout::kReportSites), layout::kReportSitesSize);
+  }
+  reports_ = std::move(reports);
+  empty_reports();
+  Cache& c = bs_cache;
+  c.report = wanted;
+  c.report_stores = reports_.stores, c.report_loads = reports_.loads;
+  c.report_ranges = reports_.code.data();
+  c.report_range_count = static_cast<uint32_t>(reports_.code.size());
+  c.report_units = kFirstReportUnit;
+  flush();
+  load_translations();
 }
 
 void Engine::load_translations() {

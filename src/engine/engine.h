@@ -72,11 +72,22 @@ class Engine {
   // end or to where the guest has stopped since.
   void set_cover(bool cover);
   std::vector<DataRange> covered() const;
+  std::vector<Address> entered() const;  // where control came from elsewhere
 
   // From now on each byte that is written to is marked in the shadow of the guest's memory, which is empty at
   // the beginning; what translated code cannot mark is the client's (Stop::Watched, mark_written). False:
   // there is no room for it.
   bool set_shadow(bool shadow);
+
+  // From now on translated code reports its loads and stores (report.h); `full` is called when there is no
+  // more room, and takes them out. What translated code cannot report is the client's (Stop::Watched,
+  // report_access). There must be no breakpoints meanwhile.
+  struct Reports {
+    bool stores = false, loads = false;
+    std::vector<DataRange> code;  // that reports; empty: all
+    std::function<void()> full;
+  };
+  void set_report(Reports reports);  // neither stores nor loads: not any more
 
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
@@ -107,6 +118,7 @@ class Engine {
   bool anew_ = false;                     // they are not taken in
   std::optional<uint64_t> looked_after_;  // how often the cache had been emptied when they were looked for
   std::optional<std::pair<Tick, Address>> half_done_;
+  Reports reports_;
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

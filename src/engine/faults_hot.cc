@@ -124,7 +124,9 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
     Address guest = block.guest;
     unsigned i = 0;
     for (; i < block.count && cache < pc; i++) guest += meta[2 * i], cache += meta[2 * i + 1];
-    if (cache == pc) {
+    // In the middle of what reports, registers are borrowed.
+    const bool borrowed = block.report && i > 0 && i < block.count;
+    if (cache == pc && !borrowed) {
       if (i < block.count &&
           isa::is_repeated_string(isa::decode(reinterpret_cast<const uint8_t*>(guest), meta[2 * i]))) {
         remove_trap();

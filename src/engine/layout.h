@@ -78,6 +78,12 @@ inline constexpr uint64_t kBreaksSize = 0x1000'0000;
 inline constexpr uint64_t kCovered =
     0x2f10'0000'0000;  // code that was executed and is not in the cache any more
 inline constexpr uint64_t kCoveredSize = 0x4000'0000;
+// What translated code reports of its loads and stores (report.h): the records, behind them a page without
+// access, and what is known of the code that writes them.
+inline constexpr uint64_t kReports = 0x2f20'0000'0000;
+inline constexpr uint64_t kReportsSize = 0x10'0000;
+inline constexpr uint64_t kReportSites = 0x2f30'0000'0000;
+inline constexpr uint64_t kReportSitesSize = 0x4000'0000;
 
 // The shadow of the guest's memory (shadow_hot.cc): one byte for each, at a distance that translated code
 // reaches by a gs: prefix (the jump table is GS's base) and a 32-bit displacement. No multiple of 4096, or a
@@ -98,7 +104,7 @@ inline constexpr bool has_shadow(uint64_t start, uint64_t end) {
     if (start >= z.start && end <= z.end) return true;
   return false;
 }
-static_assert(shadow_of(kShadowed[0].start) > kCovered + kCoveredSize);
+static_assert(shadow_of(kShadowed[0].start) > kReportSites + kReportSitesSize);
 static_assert(shadow_of(kShadowed[0].end) < kJumpTable);
 static_assert(shadow_of(kShadowed[1].start) > kJumpTable + kJumpTableSize);
 static_assert(shadow_of(kShadowed[1].end) < 0x5555'0000'0000);    // where the kernel puts our program …

@@ -71,7 +71,7 @@ Found find(Address pc) {
       const PageNode::Entry& entry = node.entries[i];
       if (offset < entry.start || offset >= entry.end) continue;
       const Block& b = kBlocks[entry.block];
-      if (b.dead) continue;
+      if (b.dead || (bs_cache.report && b.guest != pc)) continue;
       Address guest = b.guest;
       uint32_t cache = b.cache;
       const uint8_t* meta = kMeta + b.meta;
@@ -184,8 +184,7 @@ void flush() {
   Cache& c = bs_cache;
   remove_trap();
   if (c.break_count) forget_all_breaks();
-  constexpr uint64_t kMost = layout::kCoveredSize / sizeof(DataRange);
-  for (uint32_t i = 1; c.cover && i < c.blocks && c.covered < kMost; i++)
+  for (uint32_t i = 1; c.cover && i < c.blocks && c.covered < kMostCovered; i++)
     kCovered[c.covered++] = {kBlocks[i].guest, kBlocks[i].guest + kBlocks[i].guest_size};
   for (uint32_t i = 1; i < c.pages; i++)
     if (kPages[i].watched) unprotect(kPages[i]);
@@ -267,6 +266,7 @@ extern "C" uint64_t bs_hot_branch() {
   Exit& exit = kExits[ctx.exit];
   bs_cache.stats.exits++;
   ctx.rip = exit.target;
+  note_entered(exit.target);
   Found f = body_of(exit.target, &exit);
   if (!f.cache) return 0;
   if (exit.patch && bs_cache.link) {

@@ -17,6 +17,8 @@
 #include "base/hot.h"
 #include "engine/cache.h"
 #include "engine/emit.h"
+#include "engine/operand.h"
+#include "engine/report.h"
 #include "isa/decode.h"
 #include "isa/stores.h"
 
@@ -25,48 +27,6 @@ namespace {
 
 using isa::Insn;
 using isa::Store;
-
-// An address as instructions have it: [base + index*scale + disp].
-struct Operand {
-  int base = -1, index = -1;
-  unsigned scale = 0;  // as SIB has it
-  int64_t disp = 0;
-};
-
-Operand operand_of(const Insn& in, const uint8_t* code, Address pc) {
-  Operand op;
-  const unsigned mod = in.modrm >> 6, rm = in.modrm & 7;
-  unsigned x = in.rex >> 1 & 1, b = in.rex & 1;
-  if (in.encoding == 1) {
-    const bool full = in.opcode_at >= 3 && code[in.opcode_at - 3] == 0xc4;
-    x = full ? ~code[in.opcode_at - 2] >> 6 & 1 : 0;
-    b = full ? ~code[in.opcode_at - 2] >> 5 & 1 : 0;
-  }
-  const uint8_t* at = code + in.modrm_at + 1;
-  unsigned disp = mod == 1 ? 1 : mod == 2 ? 4 : 0;
-  if (rm == 4) {
-    const uint8_t sib = *at++;
-    const unsigned index = (sib >> 3 & 7) | x << 3;
-    if (index != RSP) op.index = static_cast<int>(index), op.scale = sib >> 6;
-    if (mod == 0 && (sib & 7) == 5) {
-      disp = 4;
-    } else {
-      op.base = static_cast<int>((sib & 7) | b << 3);
-    }
-  } else if (mod == 0 && rm == 5) {
-    disp = 4;
-    op.disp = static_cast<int64_t>(pc + in.length);
-  } else {
-    op.base = static_cast<int>(rm | b << 3);
-  }
-  if (disp == 1) op.disp += static_cast<int8_t>(*at);
-  if (disp == 4) {
-    int32_t value;
-    __builtin_memcpy(&value, at, 4);
-    op.disp += value;
-  }
-  return op;
-}
 
 // mov <size> gs:[operand + distance], -1
 void emit_part(Emitter& e, const Operand& op, int64_t disp, unsigned size) {
@@ -165,6 +125,7 @@ void emit_shadow_push(Emitter& e) {
 }
 
 void mark_written(Address start, uint64_t size) {
+  if (bs_cache.report && size) report_write(start, size);
   if (!bs_cache.shadow || !size || start + size < start || !layout::has_shadow(start, start + size)) return;
   auto* p = reinterpret_cast<uint8_t*>(layout::shadow_of(start));
   for (; size && reinterpret_cast<uint64_t>(p) % 4; size--) *p++ = 0xff;

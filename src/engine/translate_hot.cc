@@ -32,6 +32,7 @@
 #include "base/hot.h"
 #include "engine/cache.h"
 #include "engine/emit.h"
+#include "engine/report.h"
 #include "isa/decode.h"
 
 namespace backstep::engine {
@@ -469,6 +470,7 @@ PageCode* page_of(Address pc, bool create) {
 }
 
 uint32_t set_landing(Address pc, uint32_t address) {
+  note_entered(pc);
   if (pc < layout::kDirectEnd) {
     fill_chunk(page_of(pc, true), pc);
     kJumps[pc] = address;
@@ -493,7 +495,9 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   const FetchRange* range = fetch_range(start);
   if (!range) return Result::NeedFetch;
   const Address range_start = range->start, range_end = range->end;
-  if (static_cast<uint64_t>(c.cold - c.hot) < kReserve || c.pages >= kPageHash / 2) return Result::NeedFlush;
+  if (static_cast<uint64_t>(c.cold - c.hot) < kReserve || c.pages >= kPageHash / 2 ||
+      c.report_units >= kMostReportUnits)
+    return Result::NeedFlush;
 
   PageCode* page = transient ? nullptr : page_of(start, true);
   const Address page_end = (start & ~(layout::kPage - 1)) + layout::kPage;
@@ -508,7 +512,12 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
   uint8_t* meta = kMeta + c.meta;
   unsigned count = 0;
   Address pc = start;
-  const unsigned max = transient ? 1 : c.max_block;
+  unsigned max = transient ? 1 : c.max_block;
+  Reporting report;
+  if (c.report && !c.stepping) {
+    plan_report(report, start, page_end, range_end, max, transient);
+    if (report.count) max = report.count;  // else: nothing can be executed here
+  }
   bool ended = false;
   uint32_t tail_patch = 0;
   while (!ended) {
@@ -544,7 +553,14 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
     const bool shadow = c.shadow && !c.stepping;
     if (shadow) emit_shadow_question(b.e, in, code, pc);
-    ended = emit_instruction(b, in, code, pc);
+    if (report.active) emit_report_before(report, b.e, count, in, code, pc);
+    if (report.alone && count + 1 == max) {
+      emit_alone(b.e, in, pc);
+      ended = true;
+    } else {
+      ended = emit_instruction(b, in, code, pc);
+    }
+    if (report.active) emit_report_after(report, b.e, count, in, code, pc);
     if (shadow) emit_shadow_mark(b.e, in, code, pc);
     const bool straight = in.cls == Class::Plain || in.cls == Class::Evex || in.cls == Class::Gs;
     meta[2 * count] = in.length;
@@ -571,7 +587,8 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
                  static_cast<uint16_t>(count),
                  0,
                  range->stable,
-                 0};
+                 report.any ? report.unit : 0};
+  if (report.any) c.report_units += 1 + report.sites;
   c.meta += 2 * count;
   c.hot = b.e.p;
   c.stats.blocks++;
@@ -581,7 +598,9 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     unsigned offset = start & 4095;
     unsigned end = static_cast<unsigned>(pc - start) + offset;
     add_to_page(page, id, offset, end < 4096 ? end : 4096);
-    for (unsigned i = 0, o = offset; i < count; o += meta[2 * i++]) page->starts[o / 64] |= 1ull << (o % 64);
+    const unsigned entries = c.report ? 1 : count;
+    for (unsigned i = 0, o = offset; i < entries; o += meta[2 * i++])
+      page->starts[o / 64] |= 1ull << (o % 64);
     fill_chunk(page, start);
     if (range->writable) watch(page);
     if (end > 4096) {
@@ -598,6 +617,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     const bool crossing = kBlocks[id].stable && (br.target < range_start || br.target >= range_end);
     Found f = linkable && !crossing ? find(br.target) : Found{};
     if (f.cache) {
+      note_entered(br.target);
       patch_relative(br.patch, f.cache);
       add_link(f.block, br.patch, br.target);
       continue;

@@ -30,9 +30,7 @@
 #include "engine/translations.h"
 
 #include <dirent.h>
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -48,6 +46,7 @@
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/fd.h"
 #include "engine/emit.h"
 
@@ -96,35 +95,6 @@ Piece piece(Section section) {
     default:
       return {nullptr, 0};
   }
-}
-
-// This build of the program; empty: it has no id, so nothing may be kept.
-std::string_view build_id() {
-  static const std::string id = [] {
-    std::string found;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, size_t, void* to) {
-          for (int i = 0; i < info->dlpi_phnum; i++) {
-            const auto& ph = info->dlpi_phdr[i];
-            if (ph.p_type != PT_NOTE) continue;
-            auto* at = reinterpret_cast<const char*>(info->dlpi_addr + ph.p_vaddr);
-            const char* end = at + ph.p_memsz;
-            while (at + sizeof(ElfW(Nhdr)) <= end) {
-              ElfW(Nhdr) note;
-              std::memcpy(&note, at, sizeof note);
-              const char* name = at + sizeof note;
-              const char* text = name + ((note.n_namesz + 3) & ~3u);
-              if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !std::memcmp(name, "GNU", 4))
-                static_cast<std::string*>(to)->assign(text, note.n_descsz);
-              at = text + ((note.n_descsz + 3) & ~3u);
-            }
-          }
-          return 1;  // the first object is the program itself
-        },
-        &found);
-    return found;
-  }();
-  return id;
 }
 
 std::string boot_id() {
@@ -247,8 +217,8 @@ void Translations::begin() {
 
 void Translations::load() {
   // What is kept has nothing in front of its instructions (breaks_hot.cc).
-  if (!used() || bs_cache.cover || bs_cache.watch || bs_cache.shadow || bs_cache.evex_seen ||
-      prefixes_wanted())
+  if (!used() || bs_cache.cover || bs_cache.watch || bs_cache.shadow || bs_cache.report ||
+      bs_cache.evex_seen || prefixes_wanted())
     return;
   begin();
   ranges_.clear();
@@ -375,7 +345,8 @@ void Translations::forget(Address start, Address end) {
 void Translations::save() {
   const Cache& c = bs_cache;
   constexpr uint32_t kFewest = 64;
-  if (!used() || c.cover || c.watch || c.shadow || c.evex_seen || c.break_count || !c.link) return;
+  if (!used() || c.cover || c.watch || c.shadow || c.report || c.evex_seen || c.break_count || !c.link)
+    return;
   if (c.blocks < kFewest) return;  // the cache was emptied a moment ago
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;

@@ -15,9 +15,11 @@ struct Accessed {
 // All that is known of the instruction at rip, from the registers as they are.
 struct Instruction {
   std::vector<Accessed> accesses;
-  bool known = false;   // those are all of its accesses (not so for gathers, and if there is no instruction)
-  bool locked = false;  // reads and writes as one
-  bool repeated = false;  // a string instruction with a repeat prefix
+  bool known = false;     // those are all of its accesses (not so for AVX-512's gathers and scatters, and if
+                          // there is no instruction)
+  bool locked = false;    // reads and writes as one
+  bool repeated = false;  // a string instruction with a repeat prefix …
+  uint64_t times = 0;     // … which its accesses are for
   bool masked = false;    // may write less than its operand
   bool backwards = false;
 };

@@ -1,5 +1,5 @@
-// What an instruction writes to memory: the one table for watchpoints, tables of contents and the tests,
-// which hold it against Zydis.
+// What an instruction writes to memory and reads from it, and which registers it has to do with: the one
+// table for watchpoints, tables of contents, traces and the tests, which hold it against Zydis.
 #pragma once
 #include <cstdint>
 
@@ -26,6 +26,31 @@ struct Store {
 // `code`: the bytes that `in` was decoded from. Whatever may write to memory without being known to the table
 // is Unknown, or an Operand of inexact size.
 Store store_of(const Insn& in, const uint8_t* code);
+
+struct Load {
+  enum Where : uint8_t {
+    None,     // nothing
+    Operand,  // its ModRM operand
+    Stack,    // at rsp, as pop and ret do
+    Frame,    // at rbp: leave
+    Unknown,  // as above
+  };
+  Where where = None;
+  bool exact = false;  // `size` bytes, all of them; else not known
+  uint8_t size = 0;
+};
+
+// Likewise: whatever may read memory without being known to the table is Unknown, or inexact.
+Load load_of(const Insn& in, const uint8_t* code);
+
+// General registers by their numbers. None is missing; there may be too many.
+struct Registers {
+  uint32_t address = 0;  // that the address of its memory operand is made of
+  uint32_t others = 0;   // that it has to do with otherwise
+  uint32_t changed = 0;  // of those, what it may change
+};
+inline constexpr uint32_t kAllRegisters = 0xffff;
+Registers registers_of(const Insn& in, const uint8_t* code);
 
 // Registers that the address of its memory operand is made of.
 uint32_t address_registers(const Insn& in, const uint8_t* code);

@@ -8,6 +8,8 @@
 // and on random bytes.
 #include "isa/stores.h"
 
+#include "isa/sizes.h"
+
 namespace backstep::isa {
 namespace {
 
@@ -16,14 +18,6 @@ constexpr uint8_t kSized = 0xfe;   // writes an operand of 2, 4 or 8 bytes
 constexpr uint8_t kFull = 0xfd;    // … of a whole vector register
 constexpr uint8_t kWord = 0xfc;    // … of 4 or 8 bytes (REX.W, VEX.W)
 constexpr uint8_t kUnsure = 0xfb;  // not known
-
-uint8_t sized(const Insn& in) {
-  return in.rex & 8 ? 8 : in.opsize ? 2 : 4;
-}
-
-bool vex_wide(const Insn& in, const uint8_t* code) {  // VEX.W, which only the long form has
-  return in.opcode_at >= 3 && code[in.opcode_at - 3] == 0xc4 && code[in.opcode_at - 1] & 0x80;
-}
 
 // fst, fist and their relatives.
 uint8_t x87(const Insn& in) {
@@ -285,10 +279,10 @@ Store store_of(const Insn& in, const uint8_t* code) {
       size = sized(in);
       break;
     case kFull:
-      size = vex && code[in.opcode_at - 1] & 4 ? 32 : 16;
+      size = vector_size(in, code);
       break;
     case kWord:
-      size = (vex ? vex_wide(in, code) : in.rex & 8) ? 8 : 4;
+      size = word_size(in, code);
       break;
     case kUnsure:
       return {Store::Operand, false, static_cast<uint8_t>(vex ? 32 : 16), changes_of(in)};

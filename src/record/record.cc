@@ -16,6 +16,7 @@ int record(const RecordOptions& options) {
   // The program may change its folder; its children must find the recording all the same.
   recording::Recording recording(
       std::filesystem::absolute(library.create(program.empty() ? "program" : program, options.output).dir()));
+  if (options.made) options.made(recording.dir());
   // Lives until the process ends, in run().
   recorder::Recorder* recorder = nullptr;
   RoomForFds room;

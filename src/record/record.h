@@ -1,6 +1,7 @@
 // Recording one run of a program: `backstep record`.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct RecordOptions {
                                      // empty: only the first process
   double checkpoints = 0;            // make checkpoints every so many seconds of CPU time; 0: none
   EngineOptions engine;
+  std::function<void(const std::string& dir)> made;  // called when the folder is there
 };
 
 // Runs the program to its end and returns the exit status for our own exit: the program's (128 + signal when

@@ -7,6 +7,7 @@
 #include "recording/library.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,10 +87,24 @@ std::vector<uint64_t> Recording::processes() const {
   return found;
 }
 
+// Each recorder has a lock on its log, which the kernel takes back when the last process that has it open is
+// gone, however that ended.
+bool Recording::is_being_made() const {
+  for (uint64_t process : processes()) {
+    const Fd log(open(log_path(process).c_str(), O_RDONLY | O_CLOEXEC));
+    if (log && flock(log.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
+  }
+  return false;
+}
+
 uint64_t Recording::size() const {
+  return size_with_folders(dir_);
+}
+
+uint64_t size_with_folders(const std::string& dir) {
   uint64_t bytes = 0;
   std::error_code ec;
-  for (const auto& entry : fs::recursive_directory_iterator(dir_, ec)) {
+  for (const auto& entry : fs::recursive_directory_iterator(dir, ec)) {
     struct stat st;
     if (lstat(entry.path().c_str(), &st) == 0 && S_ISREG(st.st_mode))
       bytes += kept_bytes(entry.path().filename(), st);

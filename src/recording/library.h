@@ -50,6 +50,8 @@ class Recording {
   Manifest manifest() const { return Manifest::load(manifest_path()); }
   // Virtual names of the processes that have a log, ascending.
   std::vector<uint64_t> processes() const;
+  // Does a process still record into it?
+  bool is_being_made() const;
   // Bytes in the folder (shared file contents not counted).
   uint64_t size() const;
 
@@ -62,6 +64,9 @@ class Recording {
  private:
   std::string dir_, base_;
 };
+
+// Bytes in all files of a folder and of those in it.
+uint64_t size_with_folders(const std::string& dir);
 
 class Library {
  public:

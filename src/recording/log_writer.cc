@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -98,6 +99,8 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   fd_ = make_file(path, O_RDWR | O_EXCL | O_CLOEXEC);
   if (fd_ < 0) throw Error(fmt::format("cannot create the log {}: {}", path, errno_text(errno)));
   fd_ = move_fd_high(fd_);
+  // Held by whoever records, for as long as that takes: Recording::is_being_made.
+  flock(fd_, LOCK_SH);
   // What could not be begun is not left behind as a damaged log.
   auto fail = [&](const std::string& why) {
     remove_file(path);

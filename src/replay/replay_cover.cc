@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/cache.h"
@@ -99,8 +101,69 @@ Replayer::Executed Replayer::executed() {
   return result;
 }
 
+// The code that was executed, as stretches that control comes to only at their first instruction: u64
+// address, u32 number of instructions, a byte for the length of each. `gone`: bytes of code that cannot be
+// read any more.
+std::vector<uint8_t> Replayer::straight_code(uint64_t& gone) const {
+  std::unordered_map<Address, uint8_t> lengths;
+  std::unordered_set<Address> starts;
+  for (Address pc : process_.engine().entered()) starts.insert(pc);
+  for (uint32_t i = 1; i < engine::bs_cache.blocks; i++) {
+    const engine::Block& block = engine::kBlocks[i];
+    const uint8_t* meta = engine::kMeta + block.meta;
+    Address pc = block.guest;
+    starts.insert(pc);
+    for (unsigned k = 0; k < block.count; k++) {
+      lengths[pc] = meta[2 * k];
+      pc += meta[2 * k];
+    }
+    starts.insert(pc);
+  }
+  for (const engine::DataRange& range : process_.engine().covered()) {
+    starts.insert(range.start);
+    starts.insert(range.end);
+    for (Address pc = range.start; pc < range.end;) {
+      if (auto known = lengths.find(pc); known != lengths.end()) {
+        pc += known->second;
+        continue;
+      }
+      const uint64_t left = range.end - pc;
+      const isa::Insn in =
+          process_.readable(pc, left) ? isa::decode(reinterpret_cast<const uint8_t*>(pc), left) : isa::Insn{};
+      if (!in.length) {
+        gone += left;
+        break;
+      }
+      lengths[pc] = in.length;
+      pc += in.length;
+    }
+  }
+  std::vector<Address> order;
+  for (const auto& [pc, length] : lengths) order.push_back(pc);
+  std::sort(order.begin(), order.end());
+  std::vector<uint8_t> packed;
+  auto put = [&](const auto& value) {
+    const auto* p = reinterpret_cast<const uint8_t*>(&value);
+    packed.insert(packed.end(), p, p + sizeof value);
+  };
+  for (size_t i = 0; i < order.size();) {
+    size_t end = i + 1;
+    while (end < order.size() && order[end] == order[end - 1] + lengths[order[end - 1]] &&
+           !starts.count(order[end]))
+      end++;
+    put(order[i]);
+    put(static_cast<uint32_t>(end - i));
+    for (; i < end; i++) packed.push_back(lengths[order[i]]);
+  }
+  return packed;
+}
+
 void Replayer::log_window() {
-  if (taps_.cover()) {
+  if (taps_.wants_straight_code()) {
+    uint64_t gone = 0;
+    const std::vector<uint8_t> packed = straight_code(gone);
+    taps_.log_straight_code(packed, gone);
+  } else if (taps_.cover()) {
     const Executed code = executed();
     taps_.log_cover(code.sure, {code.maybe.begin(), code.maybe.end()});
   }

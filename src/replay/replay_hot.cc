@@ -4,9 +4,11 @@
 
 #include "engine/cache.h"
 #include "engine/host_ops.h"
+#include "engine/report.h"
 #include "guest/buffers.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
+#include "replay/taps_hot.h"
 
 namespace backstep::replayer {
 
@@ -140,8 +142,15 @@ void repeat_output(uint64_t event, uint64_t nr, const uint64_t args[6], int64_t 
   flush_outbox();
 }
 
+// What translated code reports from now on is of another event.
+static void begin_next_event() {
+  if (engine::bs_cache.report)
+    engine::report_context(bs_taps.event_base + bs_replay.event, static_cast<uint32_t>(bs_taps.thread));
+}
+
 bool replay_syscall_hot(Context& ctx) {
   HotState& s = bs_replay;
+  if (engine::bs_cache.report && engine::report_room() < engine::kRoomForWrites) return false;
   uint64_t nr = ctx.gpr[RAX];
   const Syscall& row = syscall_row(nr);
   if (row.how != How::Plain || s.p == s.end ||
@@ -198,6 +207,13 @@ bool replay_syscall_hot(Context& ctx) {
   }
   if (!c.ok) return false;
   c.p = pieces;
+  if (engine::bs_cache.report)
+    engine::bs_writer = {.writing = true,
+                         .by_kernel = true,
+                         .thread = static_cast<uint32_t>(bs_taps.thread),
+                         .tick = tick,
+                         .event = bs_taps.event_base + s.event,
+                         .pc = ctx.rip - 2};
   while (c.p < c.end) {
     uint8_t tag = c.u8();
     switch (static_cast<PieceKind>(tag >> 3)) {
@@ -214,18 +230,21 @@ bool replay_syscall_hot(Context& ctx) {
         uint64_t to = static_cast<PieceKind>(tag >> 3) == PieceKind::OutAt ? c.varint() : args[tag & 7];
         uint64_t n = c.varint();
         const uint8_t* bytes = c.bytes(n);
-        if (!bs_guarded_copy(reinterpret_cast<void*>(to), bytes, n)) return false;
         engine::mark_written(to, n);
+        if (!bs_guarded_copy(reinterpret_cast<void*>(to), bytes, n)) return false;
         break;
       }
     }
   }
+  engine::end_write();
+  engine::bs_writer.writing = false;
   if (header.flags & (recording::kToStdout | recording::kToStderr))
     repeat_output(s.event, nr, args, result, header.flags);
   ctx.gpr[RAX] = static_cast<uint64_t>(result);
   s.tick = tick;
   s.p = next;
   s.event++;
+  begin_next_event();
   // What follows may belong here: a signal behind this call, a checksum, the end.
   if (s.p != s.end && belongs_to_next(header_at(s.p))) return true;
   s.executed = true;
@@ -251,10 +270,12 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
   if (values.count > 4) return false;
   for (unsigned i = 0; i < values.count; i++) values.value[i] = c.varint();
   if (!c.ok || !belongs_to_next(header_at(next))) return false;
+  if (engine::bs_cache.report && engine::report_room() < engine::kRoomForWrites) return false;
   engine::apply(op, insn, values, ctx);
   s.tick = tick;
   s.p = next;
   s.event++;
+  begin_next_event();
   return true;
 }
 

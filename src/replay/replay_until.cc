@@ -59,6 +59,7 @@ void Replayer::install(Taps taps) {
   taps_.set(std::move(taps));
   process_.engine().set_cover(taps_.cover() || taps_.contents());
   words_.count(taps_.contents().has_value());
+  accesses_.begin();
   cuts_.clear();
   passed_.clear();
   met_.reset();
@@ -162,7 +163,9 @@ void Replayer::with_memory_open(const std::function<void()>& work) {
   note_conditions();
   written_here_.clear();
   watcher_counts_ = counts();
+  accesses_.begin_writing(before_, thread_before_, true);
   work();
+  accesses_.end_writing();
   compare_watched(written_here_);
 }
 
@@ -220,7 +223,10 @@ void Replayer::note_alone() {
 std::optional<engine::Stop> Replayer::step_alone() {
   note_alone();
   words_.mark_instruction();
-  return process_.engine().step();
+  accesses_.begin_alone(position(), process_.current().name);
+  auto stop = process_.engine().step();
+  accesses_.end_alone(!stop || stop->kind == engine::Stop::TickStop);
+  return stop;
 }
 
 // One round. `stepping`: at most one instruction.
@@ -259,6 +265,8 @@ void Replayer::advance(const Until& until, bool stepping) {
   auto aim = [&](Tick tick, Address pc) {
     if (tick > ctx.tick) {
       limit = std::min(limit, tick);
+    } else if (tick == ctx.tick && pc != 0 && accesses_.wanted()) {
+      stepping = true;  // what reports has no breakpoints
     } else if (tick == ctx.tick && pc != 0) {
       limit = std::min(limit, ctx.tick + 1);
       if (engine::add_break(pc)) ours.push_back(pc);
@@ -281,6 +289,7 @@ void Replayer::advance(const Until& until, bool stepping) {
   watch_.arm();
   bs_taps.thread = process_.current().name;
   bs_taps.event_base = event_base_;
+  accesses_.begin_run(event_base_ + bs_replay.event, bs_taps.thread);
   const std::optional<Passing> passing = step ? std::nullopt : watch_cut();
   if (passing) ours.push_back(passing->to);
   if (step) {
@@ -328,7 +337,14 @@ void Replayer::advance(const Until& until, bool stepping) {
     case engine::Stop::HostOp:
       before_ = position();
       if (diverted_) return diverted_host_op(stop->insn);
-      break;
+      accesses_.begin_alone(before_, thread_before_);
+      with_memory_open([&] {
+        // What it writes is the guest's doing.
+        accesses_.begin_writing(before_, thread_before_, false);
+        react(*stop);
+      });
+      accesses_.end_host_op(before_.pc);
+      return;
     case engine::Stop::BadFetch:
       before_ = position();
       if (diverted_) {
@@ -387,6 +403,7 @@ bool Replayer::look_up() {
 Arrival Replayer::run_until(const Until& until) {
   const Arrival halt = run_rounds(until);
   set_timer(0, 0);
+  accesses_.take();
   return halt;
 }
 
@@ -412,6 +429,7 @@ Arrival Replayer::run_rounds(const Until& until) {
     }
     if (now.tick >= until.tick) return halt(Arrival::AtTick);
     if (look_up()) return halt(Arrival::Interrupted);
+    if (accesses_.are_many()) return halt(Arrival::AtTick);
     advance(until, !after_.empty());
     Arrival h = outcome_of_round();
     if (h.why != Arrival::None) return h;

@@ -17,6 +17,8 @@
 #include "replay/agent_expression.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
+#include "replay/reported_accesses.h"
+#include "replay/steps.h"
 #include "replay/tap_set.h"
 #include "replay/until.h"
 #include "replay/watched_memory.h"
@@ -64,6 +66,8 @@ class Replayer {
   Arrival step(int tid, const Until& until);
   // The last position before `end` (and from the present on) from which that thread takes a step.
   std::optional<Position> last_step_before(int tid, const Position& end);
+  // All steps from the present up to `end`, the last `most` of them (replay_steps.cc).
+  std::vector<StepRecord> steps_until(const Position& end, size_t most, uint64_t* dropped);
   // In a fork of this process: memory that is shared with it becomes our own.
   void after_fork();
   bool breakpoint_here();
@@ -220,11 +224,13 @@ class Replayer {
     std::set<Address> maybe;  // instructions of which it is not known
   };
   Executed executed();
+  std::vector<uint8_t> straight_code(uint64_t& gone) const;
   Position written_since_;
   std::optional<uint64_t> code_since_;            // how often the cache had been emptied then
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
   TapSet taps_{process_};
+  ReportedAccesses accesses_{process_, taps_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   Tick next_period_ = ~0ull;
   // --- which code is executed (replay_cover.cc) ---

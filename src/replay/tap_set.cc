@@ -61,6 +61,7 @@ void TapSet::clear() {
   next_due_ = 0;
   cover_.reset();
   contents_.reset();
+  accesses_.reset();
 }
 
 void TapSet::compile(size_t index) {
@@ -100,6 +101,7 @@ bool TapSet::install_code() {
     for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
     if (tap.kind == Tap::Cover) cover_ = hot.number;
     if (tap.kind == Tap::Contents) contents_ = hot.number;
+    if (tap.kind == Tap::Accesses) accesses_ = hot.number;
     if (tap.kind != Tap::Pc) continue;
     // In the order of the list.
     HotTap** last = &places_[tap.start];
@@ -268,8 +270,27 @@ void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::
   log_blobs(*cover_, {bytes_of(ranges), bytes_of(maybe)});
 }
 
+void TapSet::log_straight_code(const std::vector<uint8_t>& packed, uint64_t gone) {
+  log_blobs(*cover_, {packed, std::span(reinterpret_cast<const uint8_t*>(&gone), sizeof gone)});
+}
+
 void TapSet::log_contents(const std::vector<uint8_t>& packed) {
   log_blobs(*contents_, {packed});
+}
+
+void TapSet::log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access) {
+  struct {
+    TapRecord record;
+    uint32_t length;
+  } head{};
+  constexpr uint32_t kHead = sizeof(TapRecord) + sizeof(uint32_t), kSize = kHead + sizeof access;
+  head.record = {kSize, static_cast<uint32_t>(*accesses_), tick, event, pc, thread, 1};
+  head.length = sizeof access;
+  make_room(kSize);
+  std::memcpy(bs_taps.p, &head, kHead);
+  std::memcpy(bs_taps.p + kHead, &access, sizeof access);
+  bs_taps.p += kSize;
+  hot_[*accesses_].matches++;
 }
 
 void TapSet::make_room(uint64_t bytes) {

@@ -62,10 +62,17 @@ class TapSet {
   std::optional<size_t> cover() const { return cover_; }
   // Logs that: ranges of code that was, and instructions of which it is not known.
   void log_cover(const std::vector<engine::DataRange>& ranges, const std::vector<Address>& maybe);
+  bool wants_straight_code() const { return cover_ && taps_.list[*cover_].length == 1; }
+  void log_straight_code(const std::vector<uint8_t>& packed, uint64_t gone);
 
   // The tap that wants a table of contents; none: nobody.
   std::optional<size_t> contents() const { return contents_; }
   void log_contents(const std::vector<uint8_t>& packed);  // empty: it is not known
+
+  // Loads and stores are asked for, by this tap.
+  const Tap* accesses() const { return accesses_ ? &taps_.list[*accesses_] : nullptr; }
+  void log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
+  uint64_t logged() const { return written_; }  // bytes of it, without what is still in memory
 
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }
@@ -95,7 +102,7 @@ class TapSet {
   uint64_t period_ = 0;
   std::vector<Due> due_;
   size_t next_due_ = 0;
-  std::optional<size_t> cover_, contents_;
+  std::optional<size_t> cover_, contents_, accesses_;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

@@ -24,8 +24,10 @@ struct Tap {
     Store,     // … are written to, whatever is written
     Period,    // a multiple of `length` ticks
     Moment,    // `moments`
-    Cover,     // which code is executed; logged once, at the end of the window
+    Cover,     // which code is executed; logged once, at the end of the window; `length` 1: as straight code
     Contents,  // what is executed and written to; likewise
+    Accesses,  // each load and store: bits of `length` say which, `data` and `code` where; of the thread with
+               // the virtual name `start`, if that is not 0
     // What the log knows, so that whoever has it turns these into moments (timeline/marks.cc); a replaying
     // process does not meet them by itself.
     Signal,  // in front of the delivery of one of `numbers`
@@ -57,6 +59,12 @@ struct Tap {
   bool after = false;
   Tick from = 0, to = ~0ull;  // ticks in which it counts
   bool off = false;           // it is not installed, only keeps its place in the list
+
+  struct Range {
+    Address start = 0, end = 0;
+  };
+  std::vector<Range> data = {}, code = {};  // Accesses: memory and instructions that count; none: all
+  static constexpr uint64_t kStores = 1, kLoads = 2;
 
   bool is_data() const { return kind >= Write && kind <= Store; }
   // Is it met at the first position of a tick, wherever that is?
@@ -100,6 +108,16 @@ struct Taps {
     return false;
   }
 };
+
+// The value of a record of Accesses.
+struct AccessRecord {
+  Address address;
+  uint64_t old_value, new_value;  // the first bytes of what was there, and is there then
+  uint32_t size;
+  bool store, by_kernel;
+  uint8_t pad[2];
+};
+static_assert(sizeof(AccessRecord) == 32);
 
 // What a tap has met, since it was installed.
 struct TapCount {

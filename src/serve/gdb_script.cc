@@ -19,7 +19,7 @@ define goto
     monitor --next goto $arg0 $arg1 $arg2
   end
   if $argc == 0 || $argc > 3
-    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n    echo queries (goto current backward store where addr=&x) go with `monitor goto` in a gdb without Python\n
   else
     stepi
   end
@@ -281,7 +281,9 @@ class BackstepLast(gdb.Command):
 BackstepMove("goto", "Go to any moment of the recording:\n"
              "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
              "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
-             "output, call NAME, quantum), or the name of a bookmark.",
+             "output, call NAME, quantum), or the name of a bookmark; or where something happens for the n-th time:\n"
+             "goto current|first|last forward|backward func_enter|func_exit|block_entry|line|store|load|syscall|signal\n"
+             "[COUNT] [where CONDITION], as in: goto current backward store 2 where addr=&total and func=<parse>.",
              lambda argument: "goto " + argument)
 BackstepMove("step-quantum", "To the start of the next quantum (all that is executed during one tick).",
              lambda argument: "goto next quantum")
@@ -296,6 +298,24 @@ BackstepLast("last-write", "write", "Go back to the last write to an expression'
              "not, and say which thread, line and stack it was: last-write EXPRESSION.")
 BackstepLast("last-change", "change", "Go back to the last change of an expression's value, and say which thread, line\n"
              "and stack it was: last-change EXPRESSION.")
+
+class BackstepWhy(gdb.Command):
+    """Where a value came from: why EXPRESSION.
+The last store to it, what that was computed from, and so on, back to constants, arguments and bytes that were read.
+EXPRESSION is a variable, memory (*p, s->name), a register ($rax) or ADDRESS:SIZE; no calls, no history variables."""
+
+    def __init__(self):
+        super().__init__("why", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        level, frame = 0, gdb.newest_frame()
+        while frame and frame != gdb.selected_frame():
+            level += frame.type() != gdb.INLINE_FRAME
+            frame = frame.older()
+        options = "--frame=%d " % level if level else ""
+        gdb.execute("monitor why %s--thread=%d %s" % (options, gdb.selected_thread().ptid[1], argument))
+
+BackstepWhy()
 
 def backstep_name_process():
     """`monitor` is about the selected inferior. gdb tells the server which that is when it reads something, and else not."""

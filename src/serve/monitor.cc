@@ -14,8 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "events/query.h"
 #include "guest/syscall_table.h"
+#include "session/flow.h"
 #include "session/log_text.h"
+#include "session/query.h"
 #include "timeline/moments.h"
 #include "timeline/times.h"
 
@@ -43,8 +46,12 @@ constexpr const char* kHelp =
     "[NAME],\n"
     "  goto previous KIND       quantum (all that is executed during one tick); or the one before\n"
     "  goto NAME                a bookmark\n"
+    "  goto current|first|last forward|backward TYPE [COUNT] [where CONDITION]\n"
+    "                           the COUNT-th func_enter, func_exit, block_entry, line, store, load, syscall\n"
+    "                           or signal for which it holds: goto current backward store where addr=&x\n"
     "  last-write ADDRESS [LENGTH]   back to the last write to these bytes (8 if not given)\n"
     "  last-change ADDRESS [LENGTH]  … that changed them\n"
+    "  why EXPRESSION           where the value came from: stores, computations, files, arguments\n"
     "Events of the run, as in 'backstep events':\n"
     "  event SPEC               the next match: 'call f if $arg0 > 3', 'file.c:12', 'write x then call g' …\n"
     "  reverse-event SPEC       the last one before here\n"
@@ -164,6 +171,7 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
   }
   if ((first == "next" || first == "previous") && words.size() > 1)
     return go_to_kind(first == "next", {words.begin() + 1, words.end()});
+  if (events::is_query(rest)) return go_to_query(rest);
   return go_to_moment(timeline::parse_moment(rest, recording_), first);
 }
 
@@ -199,6 +207,19 @@ Monitor::Answer Monitor::go_to_moment(const timeline::MomentName& moment, const 
   if (moment.point.tick > last.tick)
     return {fmt::format("the recording ends at {}\n", point_text(last.tick, last.pc)), {}};
   return arrived(timeline_.go_to({moment.point.tick, 0, moment.point.pc}));
+}
+
+Monitor::Answer Monitor::go_to_query(const std::string& query) {
+  session::QueryRequest request{query, timeline_.now(), {}, false};
+  std::string notes;
+  session::Watcher watcher;
+  watcher.note = [&](const std::string& sentence) { notes += sentence + "\n"; };
+  const session::QueryAnswer answer = session::query(session_, request, watcher);
+  const std::string text = notes + answer_text(answer, request) + "\n";
+  if (!answer.hit) return {text, {}};
+  Answer a = arrived(timeline_.go_to({answer.hit->at.tick, answer.hit->event, answer.hit->at.pc}));
+  a.text = notes + a.text;
+  return a;
 }
 
 Monitor::Answer Monitor::go_to_output(const std::string& text) {
@@ -410,6 +431,32 @@ Monitor::Answer Monitor::log(const std::string& rest) {
   return {shown ? lines : lines + "there is no match\n", {}};
 }
 
+namespace {
+
+// [--frame=N] [--thread=TID] EXPRESSION
+std::string why_answer(session::Session& session, std::string rest) {
+  session::FlowRequest request;
+  auto option = [&](const std::string& name) -> std::optional<uint64_t> {
+    if (!rest.starts_with(name)) return std::nullopt;
+    const size_t end = std::min(rest.find(' '), rest.size());
+    const auto value = number(rest.substr(name.size(), end - name.size()));
+    rest = behind(rest, 1);
+    return value;
+  };
+  if (auto n = option("--frame=")) request.frame = *n;
+  if (auto n = option("--thread=")) request.tid = static_cast<int>(*n);
+  if (rest.empty()) return "why EXPRESSION: a variable, *p, s->name, $rax, ADDRESS:SIZE\n";
+  if (session.timeline().diverted())
+    return "what was changed has no history: go to a moment of the run first\n";
+  request.expression = rest;
+  request.at = session.timeline().now();
+  std::string text;
+  for (const std::string& l : session::flow_text(session::why(session, request, {}))) text += l + "\n";
+  return text;
+}
+
+}  // namespace
+
 Monitor::Answer Monitor::run(const std::string& line) {
   const std::vector<std::string> words = words_of(line);
   if (words.empty() || words[0] == "help") return {kHelp, {}};
@@ -424,6 +471,7 @@ Monitor::Answer Monitor::run(const std::string& line) {
     if (command == "event" || command == "reverse-event") return event(rest, command == "event");
     if (command == "count") return count(rest);
     if (command == "log") return log(rest);
+    if (command == "why") return {why_answer(session_, rest), {}};
     if (command == "checkpoint") {
       int id = timeline_.add_checkpoint(rest);
       return {fmt::format("checkpoint {} at {}\n", id, where()), {}};

@@ -34,6 +34,7 @@ class Monitor {
   Answer go_to_kind(bool forward, const std::vector<std::string>& words);
   Answer go_to_quantum(bool forward);
   Answer go_to_time(int64_t ns);
+  Answer go_to_query(const std::string& query);
   Answer go_to_output(const std::string& text);
   const timeline::WallClock& clock();
   timeline::Arrival at_end();

@@ -21,11 +21,19 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "recording/tree.h"
+#include "serve/rpc_json.h"
 #include "serve/rpc_lines.h"
+#include "session/assertions.h"
 #include "session/call_tree.h"
 #include "session/coverage.h"
+#include "session/event_set.h"
+#include "session/flow.h"
+#include "session/heap_report.h"
+#include "session/parting.h"
 #include "session/present.h"
 #include "session/profile.h"
+#include "session/query.h"
+#include "session/races.h"
 #include "session/resolve.h"
 #include "session/session.h"
 #include "session/several.h"
@@ -35,92 +43,8 @@
 namespace backstep::serve {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using session::Session;
 using timeline::Arrival;
-
-// Of JSON-RPC, and ours.
-enum Code : int {
-  kParseError = -32700,
-  kInvalidRequest = -32600,
-  kNoSuchMethod = -32601,
-  kInvalidParams = -32602,
-  kFailed = -32000,  // the sentence says why
-  kCancelled = -32001,
-};
-
-struct RpcError {
-  int code;
-  std::string sentence;
-};
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json point(const ControlPoint& at) {
-  return timeline::point_text(at.tick, at.pc);
-}
-
-Json frame_json(const session::StackFrame& f) {
-  Json frame{{"pc", f.pc}};
-  if (!f.function.empty()) frame["function"] = f.function;
-  if (f.line) frame["file"] = f.file, frame["line"] = f.line;
-  if (f.inlined) frame["inlined"] = true;
-  return frame;
-}
-
-Json frames_json(const std::vector<session::StackFrame>& stack) {
-  Json frames = Json::array();
-  for (const auto& f : stack) frames.push_back(frame_json(f));
-  return frames;
-}
-
-Json value_json(const session::ValueFacts& v) {
-  Json json{{"expression", v.expression}, {"text", v.text}, {"value", v.json}};
-  if (!v.type.empty()) json["type"] = v.type;
-  if (!v.why.empty()) json["why"] = v.why;
-  return json;
-}
-
-// Parameters by name, checked.
-class Params {
- public:
-  explicit Params(const Json& json) : json_(json) {
-    if (!json.is_object() && !json.is_null())
-      throw RpcError{kInvalidParams, "params must be an object: parameters have names here"};
-  }
-  template <class T>
-  T get(const char* name) const {
-    if (!has(name)) throw RpcError{kInvalidParams, fmt::format("the parameter '{}' is missing", name)};
-    return convert<T>(name);
-  }
-  template <class T>
-  T get(const char* name, T otherwise) const {
-    return has(name) ? convert<T>(name) : otherwise;
-  }
-  bool is_text(const char* name) const { return has(name) && json_[name].is_string(); }
-  bool has(const char* name) const {
-    return json_.is_object() && json_.contains(name) && !json_[name].is_null();
-  }
-
- private:
-  template <class T>
-  T convert(const char* name) const {
-    const Json& value = json_[name];
-    constexpr bool kNumber = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-    const bool fits =
-        !kNumber || value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
-    try {
-      if (fits) return value.get<T>();
-    } catch (const nlohmann::json::exception&) {
-      // as below
-    }
-    throw RpcError{kInvalidParams,
-                   fmt::format("the parameter '{}' is of another type than it should be", name)};
-  }
-  const Json& json_;
-};
 
 class Rpc {
  public:
@@ -351,6 +275,7 @@ class Rpc {
   }
   Json process(const Params& p) {
     options_.process = recording::find_process(recording_, fmt::format("#{}", p.get<uint64_t>("process")));
+    event_set_.reset();
     session_.reset();
     database_.reset();
     history_.reset();
@@ -362,12 +287,6 @@ class Rpc {
     timeline::Timeline& t = session().timeline();
     if (to == "start") return arrived(t.go_to_birth());
     return arrived(t.go_to(session().moment(to)));
-  }
-  static Json bookmark_json(const std::string& name, const Json& mark) {
-    return {{"name", name},
-            {"at", mark.value("at", "")},
-            {"process", mark.value("process", 1u)},
-            {"note", mark.value("note", "")}};
   }
   Json bookmark(const Params& p) {
     const auto name = p.get<std::string>("name");
@@ -472,14 +391,59 @@ class Rpc {
       list.push_back({{"spec", c.spec}, {"count", c.matches}, {"failures", c.failures}});
     return list;
   }
-  Json hit_json(const session::Hit& h, const session::LogRequest& request) {
-    Json json{{"at", point(h.at)}, {"tick", h.at.tick}, {"pc", h.at.pc}, {"thread", h.thread}};
-    Json values = Json::object(), texts = Json::object();
-    for (size_t i = 0; i < request.values.size(); i++)
-      values[request.values[i]] = h.json[i], texts[request.values[i]] = h.values[i];
-    json["values"] = values;
-    json["texts"] = texts;
-    if (request.stack) json["stack"] = frames_json(h.stack), json["stack_complete"] = h.stack_complete;
+  session::EventSet& event_set() {
+    if (!event_set_) event_set_ = std::make_unique<session::EventSet>(session());
+    return *event_set_;
+  }
+  Json create_event(const Params& p) {
+    using session::EventRequest;
+    static const std::map<std::string, EventRequest::Action> kActions = {
+        {"stop", EventRequest::Stop}, {"log", EventRequest::Log}, {"count", EventRequest::Count}};
+    const auto action = kActions.find(p.get<std::string>("action", "stop"));
+    if (action == kActions.end()) throw RpcError{kInvalidParams, "an action is stop, log or count"};
+    const int id =
+        event_set().create({p.get<std::string>("spec"), action->second, p.get<uint64_t>("times", 0),
+                            p.get<std::vector<std::string>>("values", {}), p.get<bool>("stack", false)},
+                           watcher());
+    if (p.get<bool>("install", true)) event_set().install(id);
+    return {{"event_id", id}};
+  }
+  Json install(const Params& p) {
+    event_set().install(p.get<int>("event_id"));
+    return nullptr;
+  }
+  Json uninstall(const Params& p) {
+    event_set().uninstall(p.get<int>("event_id"));
+    return nullptr;
+  }
+  Json destroy(const Params& p) {
+    event_set().destroy(p.get<int>("event_id"));
+    return nullptr;
+  }
+  Json events(const Params&) {
+    Json list = Json::array();
+    for (const auto& e : event_set().list())
+      list.push_back({{"event_id", e.id},
+                      {"spec", e.request.spec},
+                      {"installed", e.installed},
+                      {"spent", e.spent},
+                      {"matches", e.matches},
+                      {"times", e.request.times}});
+    return list;
+  }
+  Json event_hit(int id, const session::Hit& hit) {
+    const session::EventRequest& request = event_set().request(id);
+    Json json{{"event_id", id}};
+    json.update(hit_json(hit, {request.spec, request.values, request.stack, {}}));
+    return json;
+  }
+  Json run(const Params& p) {
+    auto told = [&](int id, const session::Hit& hit) { notify("hit", event_hit(id, hit)); };
+    const bool back = p.get<bool>("back", false);
+    const auto stop = back ? event_set().backward(told, watcher()) : event_set().forward(told, watcher());
+    Json json = arrived(stop.arrival), matches = Json::array();
+    for (const auto& [id, hit] : stop.hits) matches.push_back(event_hit(id, hit));
+    json["matches"] = matches;
     return json;
   }
   // Matches come as notifications, before the result. All of them may have been found before a client that
@@ -522,23 +486,35 @@ class Rpc {
         watcher());
     return {{"count", count.matches}, {"failures", count.failures}};
   }
-  static Json call_json(const session::Call& call) {
-    Json args = Json::array();
-    for (size_t i = 0; i < call.args.size(); i++)
-      args.push_back(
-          {{"name", call.args[i].first}, {"value", call.args_json[i]}, {"text", call.args[i].second}});
-    Json json{{"at", point(call.at)},
-              {"tick", call.at.tick},
-              {"thread", call.thread},
-              {"function", call.function},
-              {"args", args}};
-    json["ret"] = call.end == session::Call::End::Returned ? call.result_json : Json(nullptr);
-    json["end"] = call.end == session::Call::End::Returned ? "returned"
-                  : call.end == session::Call::End::Jumped ? "jumped"
-                                                           : "unknown";
-    if (call.left) json["left"] = point(*call.left), json["ticks"] = call.left->tick - call.at.tick;
-    json["caller"] = frame_json(call.caller);
+  // Goes there, unless it is told not to.
+  Json query(const Params& p) {
+    const session::QueryRequest asked{p.get<std::string>("query"), session().timeline().now(),
+                                      p.get<std::vector<std::string>>("values", {}),
+                                      p.get<bool>("stack", false)};
+    const auto answer = session::query(session(), asked, watcher());
+    Json json{{"found", answer.hit.has_value()}, {"matches", answer.matches}, {"failures", answer.failures}};
+    if (!answer.hit) return json;
+    Json hit = hit_json(*answer.hit, {"", asked.values, asked.stack, {}});
+    if (!answer.place.function.empty()) hit["function"] = answer.place.function;
+    if (answer.place.line) hit["file"] = answer.place.file, hit["line"] = answer.place.line;
+    json["hit"] = hit;
+    if (p.get<bool>("move", true))
+      session().timeline().go_to({answer.hit->at.tick, answer.hit->event, answer.hit->at.pc});
     return json;
+  }
+  Json check(const Params& p) {
+    const auto assertions = events::parse_assertions(p.get<std::string>("assertions"));
+    Json list = Json::array();
+    if (auto* of = several(p)) {
+      for (const auto& v : of->check(assertions, stretch_of_each(p), watcher())) {
+        list.push_back(verdict_json(v.sum));
+        if (v.process) add_process(list.back()["first"], *v.process);
+      }
+      return list;
+    }
+    for (const auto& v : session::check(session(), assertions, stretch(p), watcher()).list)
+      list.push_back(verdict_json(v));
+    return list;
   }
   static session::TreeRequest tree_request(const Params& p, bool tree) {
     session::TreeRequest request;
@@ -595,10 +571,12 @@ class Rpc {
     request.period = p.get<uint64_t>("period", 100'000);
     if (request.period == 0) throw RpcError{kInvalidParams, "a period of 0 ticks makes no sense"};
     request.lines = p.get<bool>("lines", false);
-    auto profile_json = [](const session::Profile& profile) {
+    request.instructions = p.get<bool>("instructions", false);
+    const char* unit = request.instructions ? "instructions" : "ticks";
+    auto profile_json = [unit](const session::Profile& profile) {
       Json stacks = Json::array();
       for (const auto& [stack, n] : profile.stacks)
-        stacks.push_back({{"stack", stack}, {"ticks", n * profile.period}});
+        stacks.push_back({{"stack", stack}, {unit, n * profile.period}});
       return Json{{"period", profile.period}, {"samples", profile.samples}, {"stacks", stacks}};
     };
     if (auto* of = several(p)) {
@@ -628,16 +606,46 @@ class Rpc {
     }
     return files;
   }
-  static Json cell_json(const trace::Value& value) {
-    if (const auto* n = std::get_if<int64_t>(&value)) return *n;
-    if (const auto* x = std::get_if<double>(&value)) return *x;
-    if (const auto* text = std::get_if<std::string>(&value)) return *text;
-    if (const auto* blob = std::get_if<trace::Blob>(&value)) {
-      std::string hex;
-      for (unsigned char b : blob->bytes) hex += fmt::format("{:02x}", b);
-      return hex;
-    }
-    return nullptr;
+  Json why(const Params& p) {
+    session::FlowRequest request;
+    request.expression = p.get<std::string>("expression");
+    const auto at = p.get<std::string>("at", "");
+    request.at = at.empty() ? session().timeline().now() : session().moment(at);
+    request.tid = p.get<int>("tid", 0);
+    if (const auto frame = p.get<uint64_t>("frame", ~0ull); frame != ~0ull) request.frame = frame;
+    request.depth = p.get<uint64_t>("depth", request.depth);
+    request.width = p.get<uint64_t>("width", request.width);
+    request.most = p.get<uint64_t>("limit", request.most);
+    request.addresses = p.get<bool>("addresses", false);
+    request.copies = p.get<bool>("copies", false);
+    const session::FlowAnswer answer = session::why(session(), request, watcher());
+    Json result = session::flow_json(answer);
+    result["text"] = session::flow_text(answer);
+    return result;
+  }
+  Json diff(const Params& p) {
+    const auto other = library_.resolve(p.get<std::string>("other"));
+    ReplayOptions options = options_;
+    options.recording = other.dir();
+    options.process = session().timeline().log().process();
+    Session second(options, library_, other);
+    const session::Parting parting =
+        session::find_parting(session(), second, p.get<bool>("exact", false), watcher());
+    Json result = session::parting_json(parting);
+    result["text"] = session::parting_text(parting);
+    return result;
+  }
+  Json allocs(const Params& p) {
+    session::HeapReportRequest request;
+    request.leaks = p.get<bool>("leaks", true);
+    request.unwritten = p.get<bool>("uninitialised", false);
+    request.uses = request.unwritten || p.get<bool>("errors", false);
+    request.errors = request.uses || p.get<bool>("frees", false);
+    request.to = stretch(p).to;
+    return session::heap_json(session::heap_report(session(), request, watcher()));
+  }
+  Json races(const Params& p) {
+    return session::races_json(session::races(session(), stretch(p), watcher()));
   }
   Json sql(const Params& p) {
     constexpr uint64_t kUsual = 10'000;
@@ -680,6 +688,7 @@ class Rpc {
   std::deque<std::string> later_;
   timeline::Attention ear_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<session::EventSet> event_set_;
   std::unique_ptr<session::Several> several_;  // that were asked last
   std::unique_ptr<trace::History> history_;
   std::unique_ptr<trace::Database> database_;
@@ -711,10 +720,22 @@ const std::map<std::string, Rpc::Method>& Rpc::methods() {
       {"locals", &Rpc::locals},
       {"count", &Rpc::count},
       {"log", &Rpc::log},
+      {"query", &Rpc::query},
+      {"assert", &Rpc::check},
       {"calls", &Rpc::calls},
       {"profile", &Rpc::profile},
       {"coverage", &Rpc::coverage},
+      {"why", &Rpc::why},
+      {"diff", &Rpc::diff},
+      {"allocs", &Rpc::allocs},
+      {"races", &Rpc::races},
       {"sql", &Rpc::sql},
+      {"create_event", &Rpc::create_event},
+      {"install", &Rpc::install},
+      {"uninstall", &Rpc::uninstall},
+      {"destroy", &Rpc::destroy},
+      {"events", &Rpc::events},
+      {"run", &Rpc::run},
       {"cancel", &Rpc::cancel},
       {"shutdown", &Rpc::shutdown},
   };

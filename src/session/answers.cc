@@ -97,6 +97,25 @@ void from_json(const AnswerJson& json, Profile& p) {
   Members(json) >> p.period >> p.samples >> p.cut >> p.stacks;
 }
 
+void to_json(AnswerJson& json, const Verdict& v) {
+  AnswerJson first;
+  if (v.first)
+    first = AnswerJson::array(
+        {point_json(v.first->at), v.first->thread, v.first->place, v.first->words, v.first->values});
+  json = AnswerJson::array(
+      {v.assertion, v.line, v.checks, v.violations, v.failures, v.unknown, std::move(first)});
+}
+void from_json(const AnswerJson& json, Verdict& v) {
+  Members members(json);
+  members >> v.assertion >> v.line >> v.checks >> v.violations >> v.failures >> v.unknown;
+  const AnswerJson& first = members.next();
+  if (first.is_null()) return;
+  Members of(first);
+  v.first.emplace().at = point_of(of.next());
+  of >> v.first->thread >> v.first->place >> v.first->words;
+  v.first->values = of.next();
+}
+
 void to_json(AnswerJson& json, const Coverage& coverage) {
   json = AnswerJson::array();
   for (const auto& [path, file] : coverage.files) {

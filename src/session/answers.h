@@ -3,6 +3,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
+#include "session/assertions.h"
 #include "session/call_tree.h"
 #include "session/coverage.h"
 #include "session/profile.h"
@@ -22,6 +23,8 @@ void to_json(AnswerJson& json, const CallWithTree& call);
 void from_json(const AnswerJson& json, CallWithTree& call);
 void to_json(AnswerJson& json, const Profile& profile);
 void from_json(const AnswerJson& json, Profile& profile);
+void to_json(AnswerJson& json, const Verdict& verdict);
+void from_json(const AnswerJson& json, Verdict& verdict);
 void to_json(AnswerJson& json, const Coverage& coverage);
 void from_json(const AnswerJson& json, Coverage& coverage);
 

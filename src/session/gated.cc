@@ -22,6 +22,7 @@
 #include <set>
 
 #include "events/gate.h"
+#include "session/hits.h"
 
 namespace backstep::session {
 namespace {
@@ -103,7 +104,6 @@ class GatedSweep {
   };
   using Record = std::function<bool(const TapRecord&, const uint8_t*)>;
 
-  static Position position_of(const TapRecord& record) { return {record.tick, record.event, record.pc}; }
   bool pass(const TapRecord& record, const uint8_t* values) const {
     return !sweep_.record || sweep_.record(record, values);
   }

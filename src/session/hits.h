@@ -9,6 +9,10 @@
 
 namespace backstep::session {
 
+inline replayer::Position position_of(const replayer::TapRecord& record) {
+  return {record.tick, record.event, record.pc};
+}
+
 class CapturedValues {
  public:
   explicit CapturedValues(const uint8_t* at) : at_(at) {}

@@ -8,10 +8,45 @@
 #include <fmt/format.h>
 
 #include "session/hits.h"
+#include "session/instructions.h"
 
 namespace backstep::session {
+namespace {
+
+// An entry of a stack.
+std::string entry_name(const Session& session, Address pc, const std::string& function,
+                       const std::string& file, int line, bool lines) {
+  std::string name = function;
+  if (name.empty()) {
+    const symbols::Module* m = session.program().module_at(pc);
+    name = m ? "[" + m->name.substr(m->name.rfind('/') + 1) + "]" : "[code without a file]";
+  }
+  if (lines && line) name += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), line);
+  return name;
+}
+
+Profile instruction_profile(Session& session, const ProfileRequest& request, const Watcher& watcher) {
+  const InstructionCounts counts = count_instructions(session, request.stretch, watcher);
+  if (counts.gone && watcher.note)
+    watcher.note(fmt::format("{} bytes of code had been unmapped again, and are not counted", counts.gone));
+  Profile result;
+  result.period = 1;
+  result.samples = counts.total;
+  for (const auto& [pc, times] : counts.executed) {
+    const auto frames = session.program().frames_at(pc);
+    std::vector<std::string> stack;
+    for (auto f = frames.rbegin(); f != frames.rend(); ++f)
+      stack.push_back(entry_name(session, pc, f->function, f->file, f->line, request.lines));
+    if (stack.empty()) stack.push_back(entry_name(session, pc, "", "", 0, false));
+    result.stacks[stack] += times;
+  }
+  return result;
+}
+
+}  // namespace
 
 Profile profile(Session& session, const ProfileRequest& request, const Watcher& watcher) {
+  if (request.instructions) return instruction_profile(session, request, watcher);
   Profile result;
   result.period = request.period;
   timeline::Sweep sweep;
@@ -33,16 +68,8 @@ Profile profile(Session& session, const ProfileRequest& request, const Watcher& 
         session.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(), &complete);
     std::vector<std::string> stack;
     if (!complete) stack.push_back("[unknown]"), result.cut++;
-    for (auto f = frames.rbegin(); f != frames.rend(); ++f) {
-      std::string name = f->function;
-      if (name.empty()) {
-        const symbols::Module* m = session.program().module_at(f->pc);
-        name = m ? "[" + m->name.substr(m->name.rfind('/') + 1) + "]" : "[code without a file]";
-      }
-      if (request.lines && f->line)
-        name += fmt::format(" ({}:{})", f->file.substr(f->file.rfind('/') + 1), f->line);
-      stack.push_back(std::move(name));
-    }
+    for (auto f = frames.rbegin(); f != frames.rend(); ++f)
+      stack.push_back(entry_name(session, f->pc, f->function, f->file, f->line, request.lines));
     result.stacks[stack]++;
     result.samples++;
     return true;

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "guest/syscall_table.h"
 #include "session/exits.h"
+#include "session/memory_place.h"
 #include "session/session.h"
 
 namespace backstep::session {
@@ -24,8 +24,7 @@ using events::Spec;
 using timeline::Moment;
 using timeline::Tap;
 
-constexpr size_t kMostPlaces = 100'000;     // of one event
-constexpr Address kLeastAddress = 0x10000;  // the kernel's mmap_min_addr
+constexpr size_t kMostPlaces = 100'000;  // of one event
 
 class Resolver {
  public:
@@ -113,22 +112,6 @@ class Resolver {
     }
   }
 
-  static std::string list(const std::vector<std::string>& names) {
-    std::string text;
-    for (size_t i = 0; i < names.size(); i++)
-      text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-    return text;
-  }
-
-  std::vector<symbols::Function> functions(const std::string& name, bool only_entries = false) {
-    std::vector<symbols::Function> found = only_entries ? program().entries(name) : program().functions(name);
-    if (!found.empty()) return found;
-    const auto near = program().nearest_functions(name);
-    throw Error(fmt::format("there is no function '{}' in the recorded program{}", name,
-                            near.empty() ? "" : "; did you mean " + list(near) + "?"),
-                kExitUsage);
-  }
-
   void place(const Spec& spec) {
     uint64_t address = 0;
     if (spec.name.starts_with("0x")) {
@@ -145,26 +128,12 @@ class Resolver {
                       spec.name.find_first_not_of("0123456789", colon + 1) == std::string::npos;
     if (!line) {
       const bool body = uses_variables_ || !spec.condition.empty();
-      for (const auto& f : functions(spec.name, !body)) code(body ? f.body : f.entry);
+      for (const auto& f : functions_named(program(), spec.name, !body)) code(body ? f.body : f.entry);
       return;
     }
     const std::string file = spec.name.substr(0, colon);
     const int number = std::atoi(spec.name.c_str() + colon + 1);
-    const auto found = program().lines(file, number);
-    if (found.empty()) {
-      const auto near = program().nearest_files(file);
-      throw Error(fmt::format("no code of '{}' is known{}", spec.name,
-                              near.empty() ? ": the program has no debug information (compile it with -g)"
-                                           : "; files with that name or a similar one: " + list(near)),
-                  kExitUsage);
-    }
-    std::set<std::string> files;
-    for (const auto& m : found) files.insert(m.file);
-    if (files.size() > 1)
-      throw Error(fmt::format("'{}' is ambiguous: {}; write more of the path", spec.name,
-                              list({files.begin(), files.end()})),
-                  kExitUsage);
-    for (const auto& m : found) {
+    for (const auto& m : lines_named(program(), file, number)) {
       if (m.line != number)
         result_.notes.push_back(
             fmt::format("line {} of {} has no code; line {} is meant", number, file, m.line));
@@ -190,29 +159,6 @@ class Resolver {
     r.tap.length = spec.tick;
   }
 
-  // The value of bytecode at the present.
-  std::optional<uint64_t> evaluate(const std::vector<uint8_t>& code) {
-    timeline::Worker& worker = session_.timeline().present();
-    const auto state = worker.state();
-    const auto registers = worker.registers(state.tid);
-    static Context ctx;
-    std::memcpy(ctx.gpr, registers.gpr, sizeof ctx.gpr);
-    ctx.rip = registers.rip, ctx.rflags = registers.rflags;
-    auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* w) {
-      const auto bytes = static_cast<timeline::Worker*>(const_cast<void*>(w))->read(address, size);
-      *to = 0;
-      if (bytes.size() != size) return false;
-      std::memcpy(to, bytes.data(), size);
-      return true;
-    };
-    replayer::Surroundings around{.ctx = ctx, .read = read, .argument = &worker};
-    around.floats = replayer::float_operation;
-    around.set(replayer::kStateFsBase, registers.fs_base);
-    around.set(replayer::kStateTick, state.at.tick);
-    const replayer::Value v = replayer::evaluate(code.data(), code.size(), around);
-    return v.known ? std::optional(v.value) : std::nullopt;
-  }
-
   void data(const Spec& spec) {
     ResolvedTap& r = result_.taps.emplace_back();
     r.tap.kind = spec.kind == Kind::Read     ? Tap::Read
@@ -221,38 +167,15 @@ class Resolver {
                                              : Tap::Store;
     r.offers.addr = r.offers.new_value = true;
     r.offers.old_value = spec.kind != Kind::Read;
-    std::vector<uint8_t> where;
-    if (spec.size) {
-      where = session_.compiler().compile(spec.name, 0).code.code;
-      r.tap.length = *spec.size;
-    } else {
-      auto found = session_.compiler().compile_place(spec.name, 0);
-      where = found.address;
-      r.tap.length = found.size;
-      r.offers.value_type = found.type;
-    }
-    // What is known at the beginning is quick to ask for; what a pointer leads to may be there at the end
-    // only: what a null pointer leads to is near 0, where no program has memory.
-    auto address = evaluate(where);
-    if (!address || *address < kLeastAddress) {
-      const Position now = session_.timeline().now();
-      session_.timeline().go_to_end();
-      address = evaluate(where);
-      session_.timeline().go_to(now);
-      if (address && *address >= kLeastAddress)
-        result_.notes.push_back(
-            fmt::format("'{}' is {:#x} at the end of the recording", spec.name, *address));
-    }
-    if (!address || *address < kLeastAddress)
-      throw Error(
-          fmt::format("'{}' cannot be read: it is no memory, neither at the start nor at the end", spec.name),
-          kExitUsage);
-    r.tap.start = *address;
+    const MemoryPlace place = spec.size ? memory_at(session_, spec.name, *spec.size, result_.notes)
+                                        : memory_of(session_, spec.name, result_.notes);
+    r.tap.start = place.address, r.tap.length = place.size;
+    r.offers.value_type = place.type;
   }
 
   void call(const Spec& spec) {
     const bool body = uses_variables_ || names_variables(spec.condition);
-    for (const auto& f : functions(spec.name, !body)) {
+    for (const auto& f : functions_named(program(), spec.name, !body)) {
       ResolvedTap& r = code(body ? f.body : f.entry);
       r.offers.args = true;
       r.offers.function = f.entry;
@@ -261,7 +184,7 @@ class Resolver {
 
   void leave(const Spec& spec) {
     size_t found = 0;
-    for (const auto& f : functions(spec.name))
+    for (const auto& f : functions_named(program(), spec.name))
       for (const Exit& exit : exits_of(program(), f)) {
         ResolvedTap& r = code(exit.pc);
         r.offers.retval = !exit.jump;
@@ -388,7 +311,43 @@ class Resolver {
   std::exception_ptr failed_;
 };
 
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); i++)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return text;
+}
+
 }  // namespace
+
+std::vector<symbols::Function> functions_named(const symbols::Program& program, const std::string& name,
+                                               bool only_entries) {
+  std::vector<symbols::Function> found = only_entries ? program.entries(name) : program.functions(name);
+  if (!found.empty()) return found;
+  const auto near = program.nearest_functions(name);
+  throw Error(fmt::format("there is no function '{}' in the recorded program{}", name,
+                          near.empty() ? "" : "; did you mean " + alternatives(near) + "?"),
+              kExitUsage);
+}
+
+std::vector<symbols::LineMatch> lines_named(const symbols::Program& program, const std::string& file,
+                                            int line) {
+  auto found = program.lines(file, line);
+  if (found.empty()) {
+    const auto near = program.nearest_files(file);
+    throw Error(fmt::format("no code of '{}:{}' is known{}", file, line,
+                            near.empty() ? ": the program has no debug information (compile it with -g)"
+                                         : "; files with that name or a similar one: " + alternatives(near)),
+                kExitUsage);
+  }
+  std::set<std::string> files;
+  for (const auto& m : found) files.insert(m.file);
+  if (files.size() > 1)
+    throw Error(fmt::format("'{}:{}' is ambiguous: {}; write more of the path", file, line,
+                            alternatives({files.begin(), files.end()})),
+                kExitUsage);
+  return found;
+}
 
 bool names_variables(const std::string& expression) {
   auto in_word = [&](size_t i) {

@@ -28,6 +28,13 @@ struct Resolved {
 // Does an expression name more than what the event itself offers ($arg0, $tick, …)?
 bool names_variables(const std::string& expression);
 
+// The functions of a name, at least one; the code of a line, or of the next one that has some, in one file.
+// Throw Error: what there is instead. `only_entries`: no more than the entry is asked of them.
+std::vector<symbols::Function> functions_named(const symbols::Program& program, const std::string& name,
+                                               bool only_entries = false);
+std::vector<symbols::LineMatch> lines_named(const symbols::Program& program, const std::string& file,
+                                            int line);
+
 // `uses_variables`: what is asked at matches names variables of the program, which are where they should be
 // only behind the first instructions of a function. Throws Error.
 Resolved resolve(Session& session, const std::string& spec, bool uses_variables);

@@ -10,6 +10,7 @@
 #include "events/matcher.h"
 #include "session/gated.h"
 #include "session/hits.h"
+#include "session/logging.h"
 #include "session/modules.h"
 #include "session/resolve.h"
 #include "timeline/moments.h"
@@ -25,19 +26,6 @@ using timeline::Tap;
 
 constexpr Tick kFirstHits = 10'000;  // whoever reads a log may want only its beginning
 
-Position position_of(const TapRecord& record) {
-  return {record.tick, record.event, record.pc};
-}
-
-Position position_of(const Hit& hit) {
-  return {hit.at.tick, hit.event, hit.at.pc};
-}
-
-void tell(const Watcher& watcher, const std::vector<std::string>& notes) {
-  for (const std::string& n : notes)
-    if (watcher.note) watcher.note(n);
-}
-
 // For the taps of one event, all of them.
 Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved, const Sweep& sweep) {
   if (resolved.event.op == events::Event::Op::One) return timeline.sweep(sweep);
@@ -47,6 +35,20 @@ Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved, const Sw
 }
 
 }  // namespace
+
+nlohmann::ordered_json frame_json(const StackFrame& f) {
+  nlohmann::ordered_json frame{{"pc", f.pc}};
+  if (!f.function.empty()) frame["function"] = f.function;
+  if (f.line) frame["file"] = f.file, frame["line"] = f.line;
+  if (f.inlined) frame["inlined"] = true;
+  return frame;
+}
+
+nlohmann::ordered_json frames_json(const std::vector<StackFrame>& stack) {
+  auto frames = nlohmann::ordered_json::array();
+  for (const StackFrame& f : stack) frames.push_back(frame_json(f));
+  return frames;
+}
 
 Session::Session(const ReplayOptions& options, const recording::Library& library,
                  const recording::Recording& recording, const timeline::Attention& ear)
@@ -70,7 +72,7 @@ const std::vector<Position>* Session::matches_of(const std::string& spec) {
   std::vector<Position> all;
   log({spec, {}, false, {}},
       [&](const Hit& h) {
-        all.push_back(position_of(h));
+        all.push_back(h.position());
         return true;
       },
       {});
@@ -93,9 +95,10 @@ timeline::Arrival Session::go_to_match(const std::vector<std::string>& specs, bo
     }
     const std::vector<Position>* all = matches_of(spec);
     if (!all) return {.why = Arrival::Interrupted};
-    auto behind = std::upper_bound(all->begin(), all->end(), now);
+    auto earlier = [this](const Position& a, const Position& b) { return timeline_.log().is_before(a, b); };
+    auto behind = std::upper_bound(all->begin(), all->end(), now, earlier);
     if (forward && behind != all->end()) nearest = std::min(nearest.value_or(*behind), *behind);
-    auto before = std::lower_bound(all->begin(), all->end(), now);
+    auto before = std::lower_bound(all->begin(), all->end(), now, earlier);
     if (!forward && before != all->begin())
       nearest = std::max(nearest.value_or(*std::prev(before)), *std::prev(before));
   }
@@ -167,7 +170,7 @@ std::vector<Count> Session::count(const std::vector<std::string>& specs, const S
       counts.back().unknown = e.what();
       continue;
     }
-    tell(watcher, a.resolved.notes);
+    tell_notes(watcher, a.resolved.notes);
     a.first = sweep.taps.list.size();
     const bool simple = a.resolved.event.op == events::Event::Op::One;
     if (!simple) a.matcher.emplace(a.resolved.event);
@@ -194,86 +197,6 @@ std::vector<Count> Session::count(const std::vector<std::string>& specs, const S
   return counts;
 }
 
-namespace {
-
-// A log request with everything compiled: taps that log, and how their records become hits.
-class Logging {
- public:
-  Logging(Session& session, const LogRequest& request, const Watcher& watcher)
-      : session_(session),
-        request_(request),
-        resolved_(resolve(session, request.spec,
-                          std::any_of(request.values.begin(), request.values.end(), names_variables))) {
-    tell(watcher, resolved_.notes);
-    for (ResolvedTap& r : resolved_.taps) {
-      std::vector<symbols::Compiled> compiled;
-      for (const std::string& text : request.values) {
-        try {
-          compiled.push_back(session.compiler().compile(text, r.pc, r.offers));
-        } catch (const symbols::ExpressionError&) {
-          if (!failed_) failed_ = std::current_exception();
-          symbols::Compiled& none = compiled.emplace_back();
-          none.text = text;
-          none.optimized_out = true;
-          fails_[text]++;
-        }
-        // One that has no value needs no code: a constant takes its place.
-        auto& code = compiled.back();
-        r.tap.values.push_back(code.code);
-        if (code.optimized_out)
-          r.tap.values.back() = {{replayer::kConst8, 0, replayer::kEnd}, replayer::Capture::Scalar, 8};
-      }
-      r.tap.action = Tap::Log;
-      r.tap.stack = request.stack;
-      compiled_.push_back(std::move(compiled));
-    }
-    // An expression that makes sense nowhere is a mistake.
-    for (auto& [text, n] : fails_)
-      if (n == resolved_.taps.size()) std::rethrow_exception(failed_);
-  }
-
-  Sweep sweep(const std::function<bool(const Hit&)>& hit) {
-    Sweep s;
-    for (const ResolvedTap& r : resolved_.taps) s.taps.list.push_back(r.tap);
-    s.record = [this, hit, matcher = std::make_shared<events::Matcher>(resolved_.event)](
-                   const TapRecord& record, const uint8_t* values) {
-      if (!matcher->feed(resolved_.taps[record.tap].spec, position_of(record))) return true;
-      return hit(hit_of(record, values));
-    };
-    return s;
-  }
-  bool simple() const { return resolved_.event.op == events::Event::Op::One; }
-  const Resolved& resolved() const { return resolved_; }
-
- private:
-  Hit hit_of(const TapRecord& record, const uint8_t* bytes) {
-    Hit h;
-    h.at = {record.tick, record.pc};
-    h.event = record.event;
-    h.thread = record.thread;
-    CapturedValues values(bytes);
-    for (const symbols::Compiled& c : compiled_[record.tap])
-      values.read(c, &h.values.emplace_back(), &h.json.emplace_back());
-    if (request_.stack) {
-      symbols::UnwindRegisters registers;
-      const auto gpr = values.next();
-      std::memcpy(registers.gpr, gpr.data(), std::min(gpr.size(), sizeof registers.gpr));
-      h.stack = session_.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(),
-                                &h.stack_complete);
-    }
-    return h;
-  }
-
-  Session& session_;
-  const LogRequest& request_;
-  Resolved resolved_;
-  std::vector<std::vector<symbols::Compiled>> compiled_;  // by tap
-  std::map<std::string, size_t> fails_;
-  std::exception_ptr failed_;
-};
-
-}  // namespace
-
 Count Session::log(const LogRequest& request, const std::function<bool(const Hit&)>& hit,
                    const Watcher& watcher) {
   Logging logging(*this, request, watcher);
@@ -291,32 +214,43 @@ Count Session::log(const LogRequest& request, const std::function<bool(const Hit
 
 std::vector<Hit> Session::log_last(const LogRequest& request, size_t most, const Watcher& watcher) {
   Logging logging(*this, request, watcher);
-  const Position first = request.stretch.from.value_or(timeline_.log().birth().value_or(Position{}));
-  std::optional<Position> to = request.stretch.to;
   std::deque<Hit> hits;
-  // Some windows at a time, from the last one back. What is made of several events may have begun anywhere.
-  std::vector<Position> cuts = logging.simple() ? timeline_.cuts() : std::vector<Position>();
-  const Position end = to.value_or(Position{~0ull, ~0ull, ~0ull});
-  std::erase_if(cuts, [&](const Position& p) { return p <= first || p >= end; });
-  for (size_t step = 2;; step *= 2) {
-    const bool all = cuts.size() < step;
+  auto part = [&](const Stretch& stretch) {
     std::deque<Hit> here;
     Sweep sweep = logging.sweep([&](const Hit& h) {
       here.push_back(h);
       if (here.size() > most) here.pop_front();
       return true;
     });
-    sweep.from = all ? request.stretch.from : std::optional(cuts[cuts.size() - step]);
-    sweep.to = to;
+    sweep.from = stretch.from, sweep.to = stretch.to;
     sweep.progress = watcher.progress;
     sweep_for(timeline_, logging.resolved(), sweep);
     hits.insert(hits.begin(), here.begin(), here.end());
     while (hits.size() > most) hits.pop_front();
-    if (all || hits.size() == most) break;
-    to = sweep.from;
-    cuts.resize(cuts.size() - step);
+    return hits.size() == most;
+  };
+  // What is made of several events may have begun anywhere.
+  if (logging.simple()) {
+    backwards(request.stretch, part);
+  } else {
+    part(request.stretch);
   }
   return {hits.begin(), hits.end()};
+}
+
+void Session::backwards(const Stretch& stretch, const std::function<bool(const Stretch&)>& part) const {
+  const Position first = stretch.from.value_or(timeline_.log().birth().value_or(Position{}));
+  std::optional<Position> to = stretch.to;
+  std::vector<Position> cuts = timeline_.cuts();
+  const Position end = to.value_or(Position{~0ull, ~0ull, ~0ull});
+  std::erase_if(cuts, [&](const Position& p) { return p <= first || p >= end; });
+  for (size_t step = 2;; step *= 2) {
+    const bool all = cuts.size() < step;
+    const auto from = all ? stretch.from : std::optional(cuts[cuts.size() - step]);
+    if (part({from, to}) || all) return;
+    to = from;
+    cuts.resize(cuts.size() - step);
+  }
 }
 
 std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& registers, Address stack,

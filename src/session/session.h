@@ -40,6 +40,9 @@ struct StackFrame {
   bool inlined = false;  // into the next one
 };
 
+nlohmann::ordered_json frame_json(const StackFrame& frame);
+nlohmann::ordered_json frames_json(const std::vector<StackFrame>& stack);
+
 // One match that was logged.
 struct Hit {
   ControlPoint at;
@@ -49,6 +52,8 @@ struct Hit {
   std::vector<nlohmann::ordered_json> json;  // … and scripts
   std::vector<StackFrame> stack;             // innermost first, if asked for
   bool stack_complete = true;
+
+  Position position() const { return {at.tick, event, at.pc}; }
 };
 
 struct LogRequest {
@@ -84,6 +89,10 @@ class Session {
   Count log(const LogRequest& request, const std::function<bool(const Hit&)>& hit, const Watcher& watcher);
   // The last `most` matches, in the order of time; looks at no more of the run than it must.
   std::vector<Hit> log_last(const LogRequest& request, size_t most, const Watcher& watcher);
+
+  // The stretch in parts, some windows each, from its end back: first few, then more. True from `part`:
+  // enough.
+  void backwards(const Stretch& stretch, const std::function<bool(const Stretch&)>& part) const;
 
   // Moves to the next match of any of the events, or to the last one before the present.
   timeline::Arrival go_to_match(const std::vector<std::string>& specs, bool forward);

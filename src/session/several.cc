@@ -336,6 +336,41 @@ std::vector<CountOfEach> Several::count(const std::vector<std::string>& specs, c
   return counts;
 }
 
+std::vector<VerdictOfEach> Several::check(const std::vector<events::Assertion>& assertions,
+                                          const StretchOfEach& stretch, const Watcher& watcher) {
+  std::vector<VerdictOfEach> verdicts(assertions.size());
+  std::vector<bool> known(assertions.size());
+  for (size_t i = 0; i < assertions.size(); i++)
+    verdicts[i].sum.assertion = assertions[i].text, verdicts[i].sum.line = assertions[i].line;
+  ask(
+      stretch,
+      [&](Session& session, const Stretch& within, const Say& say, const Watcher& w) {
+        say(session::check(session, assertions, within, w, true).list);
+      },
+      [&](const AskedProcess& process, const AnswerJson& json) {
+        const auto of_process = json.get<std::vector<Verdict>>();
+        for (size_t i = 0; i < verdicts.size(); i++) {
+          const Verdict& v = of_process.at(i);
+          Verdict& sum = verdicts[i].sum;
+          known[i] = known[i] || v.unknown.empty();
+          if (!v.unknown.empty() && sum.unknown.empty())
+            sum.unknown = fmt::format("process #{} ({}): {}", process.number, process.program, v.unknown);
+          sum.checks += v.checks, sum.violations += v.violations, sum.failures += v.failures;
+          if (v.first && !sum.first) sum.first = v.first, verdicts[i].process = process;
+        }
+        return true;
+      },
+      watcher);
+  for (size_t i = 0; i < verdicts.size(); i++) {
+    Verdict& sum = verdicts[i].sum;
+    if (!known[i] && !sum.unknown.empty())
+      throw Error(fmt::format("no process knows what '{}' is about; {}", sum.assertion, sum.unknown),
+                  kExitUsage);
+    sum.unknown.clear();
+  }
+  return verdicts;
+}
+
 Count Several::log(const LogRequest& request, const StretchOfEach& stretch, uint64_t limit, uint64_t last,
                    const std::function<bool(const AskedProcess&, const Hit&)>& hit, const Watcher& watcher) {
   events::parse(request.spec);
@@ -401,7 +436,7 @@ void Several::calls(const TreeRequest& request, const StretchOfEach& stretch, bo
 ProfileOfEach Several::profile(const ProfileRequest& request, const StretchOfEach& stretch,
                                const Watcher& watcher) {
   ProfileOfEach result;
-  result.all.period = request.period;
+  result.all.period = request.instructions ? 1 : request.period;
   ask(
       stretch,
       [&](Session& session, const Stretch& within, const Say& say, const Watcher& w) {

@@ -34,6 +34,12 @@ struct CountOfEach {
   std::vector<std::pair<AskedProcess, Count>> shares;  // of those in which it makes sense
 };
 
+// What became of an assertion in all of them; `first` is of `process`.
+struct VerdictOfEach {
+  Verdict sum;
+  std::optional<AskedProcess> process;
+};
+
 struct ProfileOfEach {
   Profile all;  // the outermost function of each stack is the program
   std::vector<std::pair<AskedProcess, uint64_t>> samples;
@@ -64,6 +70,8 @@ class Several {
              const std::function<bool(const AskedProcess&, const CallWithTree&)>& call,
              const Watcher& watcher);
   ProfileOfEach profile(const ProfileRequest& request, const StretchOfEach& stretch, const Watcher& watcher);
+  std::vector<VerdictOfEach> check(const std::vector<events::Assertion>& assertions,
+                                   const StretchOfEach& stretch, const Watcher& watcher);
   Coverage coverage(const StretchOfEach& stretch, bool system, const Watcher& watcher);
 
  private:

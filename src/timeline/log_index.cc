@@ -248,6 +248,16 @@ void LogIndex::each(uint64_t from,
     });
 }
 
+bool LogIndex::is_before(const replayer::Position& a, const replayer::Position& b) const {
+  if (a.tick != b.tick || a.event == b.event) return a < b;
+  // The first number that the next event can have there.
+  auto first = [this](const replayer::Position& p) {
+    const auto next = next_moment(p.event, [](const Moment&) { return true; });
+    return replayer::Position{p.tick, next ? next->previous : ~0ull, p.pc};
+  };
+  return first(a) < first(b);
+}
+
 std::optional<Moment> LogIndex::next_moment(uint64_t from,
                                             const std::function<bool(const Moment&)>& wanted) const {
   std::optional<Moment> found;

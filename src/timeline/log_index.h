@@ -128,6 +128,12 @@ class LogIndex {
   std::optional<Moment> at(uint64_t number) const;
   // The first moment from event `from` on (or the last one before it) that `wanted` says yes to.
   std::optional<Moment> next_moment(uint64_t from, const std::function<bool(const Moment&)>& wanted) const;
+  // Is one position before the other? At one moment the numbers of their next events may differ: those
+  // without a control point may have been taken by then, or not.
+  bool is_before(const replayer::Position& a, const replayer::Position& b) const;
+  bool is_same(const replayer::Position& a, const replayer::Position& b) const {
+    return a == b || (a.tick == b.tick && a.pc == b.pc && !is_before(a, b) && !is_before(b, a));
+  }
   std::optional<Moment> previous_moment(uint64_t before,
                                         const std::function<bool(const Moment&)>& wanted) const;
   // Every event in order, from the chunk of event `from` on, with its bytes; false from `f` ends it.

@@ -12,10 +12,6 @@ constexpr Tick kLongStretch = 100'000'000;  // may take some tenths of a second
 constexpr Tick kTrial = 30'000'000;
 constexpr double kFew = 3;  // times what is usually between two checkpoints
 
-struct Hole {
-  Position from, to;
-};
-
 }  // namespace
 
 bool Timeline::quiet(const Position& from, const Position& to, const Taps& taps) {
@@ -23,11 +19,9 @@ bool Timeline::quiet(const Position& from, const Position& to, const Taps& taps)
   return stored_.quiet(from, to, taps) || contents_.quiet_until(from, to, taps) >= to;
 }
 
-Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
-                                       const std::function<void(double done)>& progress) {
-  Made made;
-  std::vector<Hole> holes;
-  Tick missing = 0;
+std::optional<std::vector<Timeline::Span>> Timeline::missing_contents(const Position& from,
+                                                                      const Position& to) {
+  std::vector<Span> holes;
   for (Position at = from; at < to;) {
     if (const StoredWindow* known = contents_.at(at)) {
       at = known->to;
@@ -37,11 +31,10 @@ Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
     for (const StoredWindow& w : contents_.list())
       if (w.from > at) end = std::min(end, w.from);
     holes.push_back({at, end});
-    missing += end.tick - at.tick;
     at = end;
   }
 
-  for (const Hole& hole : holes) {
+  for (const Span& hole : holes) {
     Position at = hole.from;
     auto fill = [&](const Position& end) {
       if (end.tick - at.tick < kLongStretch) return true;
@@ -56,37 +49,58 @@ Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
       gather_stored(true);
       return done;
     };
-    std::vector<Position> cuts;
-    for (const Checkpoint& c : checkpoints_)
-      if (c.stored && c.at > hole.from && c.at < hole.to) cuts.push_back(c.at);
-    cuts.push_back(hole.to);
-    for (const Position& cut : cuts) {
-      if (!fill(cut)) {
-        made.complete = false;
-        return made;
-      }
-      at = cut;
+    for (const Span& window : windows_in(hole)) {
+      if (!fill(window.to)) return std::nullopt;
+      at = window.to;
     }
   }
+  return holes;
+}
 
-  Tick done = 0;
-  for (const Hole& hole : holes) {
-    Sweep sweep;
-    sweep.from = hole.from;
-    // Up to the end of the process if that is what is asked for: there is no moment behind it.
-    if (hole.to < log_.last().position()) sweep.to = hole.to;
-    Tap tap;
-    tap.kind = Tap::Contents;
-    tap.action = Tap::Log;
-    sweep.taps.list.push_back(tap);
-    const double share = static_cast<double>(hole.to.tick - hole.from.tick) /
-                         std::max<double>(1, static_cast<double>(missing));
-    sweep.progress = [&](double part) {
-      if (progress)
-        progress(static_cast<double>(done) / std::max<double>(1, static_cast<double>(missing)) +
-                 share * part);
+std::vector<Timeline::Span> Timeline::windows_in(const Span& span) const {
+  std::vector<Span> windows;
+  Position at = span.from;
+  for (const Checkpoint& c : checkpoints_) {
+    if (!c.stored || c.at <= span.from || c.at >= span.to) continue;
+    windows.push_back({at, c.at});
+    at = c.at;
+  }
+  windows.push_back({at, span.to});
+  return windows;
+}
+
+bool Timeline::sweep_contents(const Span& span, size_t most, const std::function<void(double done)>& progress,
+                              const decltype(Sweep::contents)& found) {
+  Sweep sweep;
+  sweep.from = span.from;
+  // Up to the end of the process if that is what is asked for: there is no moment behind it.
+  if (span.to < log_.last().position()) sweep.to = span.to;
+  Tap tap;
+  tap.kind = Tap::Contents;
+  tap.action = Tap::Log;
+  sweep.taps.list.push_back(tap);
+  sweep.progress = progress;
+  sweep.contents = found;
+  sweep.most = most;
+  return this->sweep(sweep).complete;
+}
+
+Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
+                                       const std::function<void(double done)>& progress) {
+  Made made;
+  const auto holes = missing_contents(from, to);
+  if (!holes) {
+    made.complete = false;
+    return made;
+  }
+  double missing = 0, done = 0;
+  for (const Span& hole : *holes) missing += static_cast<double>(hole.to.tick - hole.from.tick);
+  for (const Span& hole : *holes) {
+    const double length = static_cast<double>(hole.to.tick - hole.from.tick);
+    auto progress_of_all = [&](double part) {
+      if (progress) progress((done + length * part) / std::max(1.0, missing));
     };
-    sweep.contents = [&](const Position& low, const Position& high, std::span<const uint8_t> packed) {
+    auto keep = [&](const Position& low, const Position& high, std::span<const uint8_t> packed) {
       if (packed.empty()) {
         made.unknown++;
         return;
@@ -94,11 +108,11 @@ Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
       contents_.add(low, high, recording::Contents::unpack(packed));
       made.windows++;
     };
-    if (!this->sweep(sweep).complete) {
+    if (!sweep_contents(hole, 0, progress_of_all, keep)) {
       made.complete = false;
       return made;
     }
-    done += hole.to.tick - hole.from.tick;
+    done += length;
   }
   return made;
 }

@@ -26,6 +26,8 @@ enum class Command : uint8_t {
   Step,          // tid, count, range, Until, output -> Arrival
   Search,        // Until -> Found, seconds of CPU
   LastStep,      // tid, Position -> optional Position
+  Steps,         // with a file: Position, most -> all steps up to there as StepRecords in the file; how many,
+                 // dropped, end
   Fork,          // with the new worker's socket
   Divert,        // tid: of the thread that is to run there; 0: the one that has the turn
   BreakHere,     // -> bool: one of the breakpoints is met at the present

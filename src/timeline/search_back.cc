@@ -7,6 +7,7 @@
 //
 // Each worker runs slices of some 50 ms, as everywhere; between them the controller is asked whether to stop.
 #include <algorithm>
+#include <utility>
 
 #include "timeline/timeline.h"
 #include "timeline/windows.h"
@@ -20,6 +21,36 @@ Worker Timeline::worker_from(std::list<Checkpoint>::iterator checkpoint) {
   tell_notes();
   checkpoints_.erase(checkpoint);
   return {};
+}
+
+Arrival Timeline::last_before(const Taps& taps, const Position& before, const Position& lowest) {
+  end_diversion();
+  attention.stop_asked = false;
+  const Position present = std::exchange(now_, before);
+  Arrival found;
+  try {
+    found = search_back(taps, lowest);
+  } catch (...) {
+    now_ = present;
+    throw;
+  }
+  now_ = present;
+  return found;
+}
+
+std::optional<Worker::Steps> Timeline::steps(Tick from, const Position& to, uint64_t most) {
+  attention.stop_asked = false;
+  const Tick start = log_.before_gap(std::max(from, first().tick));
+  Position at;
+  Worker worker = worker_at({start, 0, 0}, at);
+  if (at.tick < start) {
+    const Arrival halt = run_to(worker, at, {start, 0, 0});
+    if (halt.why == Arrival::Interrupted) return std::nullopt;
+  }
+  worker.install({});
+  Worker::Steps steps = worker.steps(to, most, &attention);
+  if (attention.stop_asked) return std::nullopt;
+  return steps;
 }
 
 Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {

@@ -6,6 +6,7 @@
 // is done by all processors.
 #include "timeline/sweep.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -55,6 +56,11 @@ class Teller {
     }
     munmap(map, size);
     window.told = window.logged;
+    // Memory of what nobody will read again goes back; of a long window it could be more than there is.
+    constexpr uint64_t kWorthwhile = 16 << 20;
+    if (size > kWorthwhile)
+      fallocate(window.log.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                static_cast<off_t>(window.told & ~(layout::kPage - 1)));
     return more;
   }
 
@@ -140,7 +146,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
   const Position to = sweep.to.value_or(log_.last().position());
   const double length = std::max(1.0, static_cast<double>(to.tick - std::min(to.tick, from.tick)));
   attention.stop_asked = false;
-  WindowPool pool;
+  WindowPool pool(sweep.most);
   Teller teller(sweep);
   auto& windows = pool.windows();  // oldest first
   Position low = from;             // what is behind this has not been begun
@@ -245,6 +251,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     while (!windows.empty()) {
       Window& front = windows.front();
       if (!teller.tell(front)) return give_up();
+      if (sweep.handed_on && !sweep.handed_on(front.done ? front.high : front.at)) return give_up();
       if (!front.done) break;
       for (size_t i = 0; i < front.counts.size(); i++) {
         result.counts[i].matches += front.counts[i].matches;

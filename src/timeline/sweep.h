@@ -14,6 +14,9 @@ struct Sweep {
   Taps taps;
   // Called with each match that is logged, in the order of time. False: enough.
   std::function<bool(const replayer::TapRecord& record, const uint8_t* values)> record;
+  // Called when a part of the records has been handed on: all matches before `reached` have been. False:
+  // enough.
+  std::function<bool(const Position& reached)> handed_on;
   std::function<void(double done)> progress;  // 0 to 1
   // With a tap of the kind Contents: called with the packed table of each window, in the order of time. It is
   // empty if the table could not be made.
@@ -21,6 +24,7 @@ struct Sweep {
   // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
   // window, and the next ones after twice as many each time, up to what is usual.
   Tick hurry = 0;
+  size_t most = 0;  // windows at a time; 0: one on each processor
 };
 
 struct Swept {

@@ -585,6 +585,23 @@ Arrival Timeline::step_back(int tid) {
   return arrival;
 }
 
+// A system call that the recorder put off is made again at the same control point, and who goes there means
+// the call that was made.
+Arrival Timeline::pass_put_off(Arrival halt) {
+  auto any = [](const Moment&) { return true; };
+  while (halt.why == Arrival::There) {
+    const auto put_off = log_.next_moment(now_.event, any);
+    if (!put_off || put_off->made || !put_off->is_at(now_)) break;
+    const auto again = log_.next_moment(put_off->event + 1, any);
+    if (!again || again->kind != recording::EventKind::Syscall || again->tick != now_.tick ||
+        again->pc != now_.pc)
+      break;
+    halt = run_to(current_, now_, {now_.tick, put_off->event + 1, now_.pc});
+    arrive(halt);
+  }
+  return halt;
+}
+
 Arrival Timeline::go_to(const Position& target) {
   end_diversion();
   attention.stop_asked = false;
@@ -601,6 +618,7 @@ Arrival Timeline::go_to(const Position& target) {
   }
   Arrival halt = run_to(current_, now_, target);
   arrive(halt);
+  if (halt.why == Arrival::There && target.pc && target.event == 0) halt = pass_put_off(halt);
   if (halt.why == Arrival::There && at_end()) store(current_, now_, true);
   if (halt.why == Arrival::Interrupted) arrival.why = Arrival::Interrupted;
   if (halt.why == Arrival::Missing || halt.why == Arrival::End) arrival.why = Arrival::Missing;

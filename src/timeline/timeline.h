@@ -61,6 +61,13 @@ class Timeline {
   Arrival go_to_start();
   Arrival go_to_birth();  // of a forked process; else the start
   Arrival go_to_end();
+  // The last match of taps that replaying processes meet, before `before` and not before `lowest`; the
+  // present stays. why None: there is none.
+  Arrival last_before(const Taps& taps, const Position& before, const Position& lowest);
+  Position first() const { return checkpoints_.front().at; }  // of all that can be replayed
+  // Every step (replay/steps.h) from the first position of tick `from` up to `to`; the present stays.
+  // Nullopt: somebody wants to stop.
+  std::optional<Worker::Steps> steps(Tick from, const Position& to, uint64_t most);
   // The call whose output holds `text`, or its first byte: the first one from event `from` on.
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
@@ -73,6 +80,18 @@ class Timeline {
   };
   Made make_contents(const Position& from, const Position& to,
                      const std::function<void(double done)>& progress);
+  // The same in parts, for who has them made elsewhere. First the parts of a stretch that have no table yet,
+  // once all checkpoints are there that cut them into windows; nullopt: somebody wanted to stop.
+  struct Span {
+    Position from, to;  // [from, to)
+  };
+  std::optional<std::vector<Span>> missing_contents(const Position& from, const Position& to);
+  // … the windows of one of them;
+  std::vector<Span> windows_in(const Span& span) const;
+  // … and what a replay of one or more of these finds: Sweep::contents. `most` windows at a time, 0: one on
+  // each processor. False: somebody wanted to stop.
+  bool sweep_contents(const Span& span, size_t most, const std::function<void(double done)>& progress,
+                      const decltype(Sweep::contents)& found);
   StoredContents& contents() { return contents_; }
   // Where a stretch is quick to begin: at ticks behind checkpoints, in the order of time.
   std::vector<Position> cuts() const;
@@ -140,6 +159,7 @@ class Timeline {
   void limit_slice();
   void learn(double seconds, Tick from, Tick to);
   void arrive(const Arrival& halt);
+  Arrival pass_put_off(Arrival halt);
   Arrival end_arrival();
 
   // What of a tap's matches the log itself knows (marks.cc).

@@ -27,7 +27,8 @@ SharedWindows::~SharedWindows() {
   shared_count = nullptr;
 }
 
-WindowPool::WindowPool() : most_(static_cast<size_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1l, 16l))) {}
+WindowPool::WindowPool(size_t most)
+    : most_(most ? most : static_cast<size_t>(std::clamp(sysconf(_SC_NPROCESSORS_ONLN), 1l, 16l))) {}
 
 WindowPool::~WindowPool() {
   if (shared_count) *shared_count -= counted_;

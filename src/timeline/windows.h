@@ -41,7 +41,8 @@ class SharedWindows {
 
 class WindowPool {
  public:
-  WindowPool();
+  // At most so many at a time; 0: one on each processor.
+  explicit WindowPool(size_t most = 0);
   ~WindowPool();
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -83,6 +84,8 @@ void pack(Packer& p, const Taps& taps) {
     p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
     p.put(t.after).put(t.from).put(t.to).put(t.off);
     p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
+    p.put_bytes(t.data.data(), t.data.size() * sizeof(Tap::Range));
+    p.put_bytes(t.code.data(), t.code.size() * sizeof(Tap::Range));
     p.put(static_cast<uint32_t>(t.numbers.size()));
     for (uint64_t n : t.numbers) p.put(n);
     p.put(static_cast<uint32_t>(t.conditions.size())).put(static_cast<uint32_t>(t.values.size()));
@@ -100,9 +103,14 @@ Taps unpack_taps(Unpacker& u) {
     t.start = u.get<Address>(), t.length = u.get<uint64_t>();
     t.strict = u.get<bool>(), t.stack = u.get<bool>();
     t.after = u.get<bool>(), t.from = u.get<Tick>(), t.to = u.get<Tick>(), t.off = u.get<bool>();
-    const std::vector<uint8_t> moments = u.get_bytes();
-    t.moments.resize(moments.size() / sizeof(Tap::MomentAt));
-    if (!moments.empty()) std::memcpy(t.moments.data(), moments.data(), moments.size());
+    auto get_list = [&u](auto& list) {
+      const std::vector<uint8_t> bytes = u.get_bytes();
+      list.resize(bytes.size() / sizeof list[0]);
+      if (!bytes.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
+    };
+    get_list(t.moments);
+    get_list(t.data);
+    get_list(t.code);
     for (auto n = u.get<uint32_t>(); n > 0; n--) t.numbers.insert(u.get<uint64_t>());
     t.conditions.resize(u.get<uint32_t>());
     t.values.resize(u.get<uint32_t>());
@@ -169,6 +177,8 @@ class Service {
           fork_to(std::move(fd));
         } else if (command == Command::LogTo) {
           replayer_.log_to(std::move(fd));
+        } else if (command == Command::Steps) {
+          write_steps(fd, u, answer);
         } else {
           answer_to(command, u, answer);
         }
@@ -378,6 +388,21 @@ class Service {
       until.fresh = h.why == Arrival::Watch;
     }
     answer.put(found.end).put(found.last).put(found.count).put(recording::thread_cpu_seconds() - start);
+  }
+
+  void write_steps(const Fd& file, Unpacker& u, Packer& answer) {
+    replayer::bs_replay.output = false;
+    const auto end = u.get<Position>();
+    uint64_t dropped = 0;
+    const auto steps = replayer_.steps_until(end, u.get<uint64_t>(), &dropped);
+    const auto* bytes = reinterpret_cast<const char*>(steps.data());
+    for (size_t left = steps.size() * sizeof steps[0]; left > 0;) {
+      const ssize_t n = ::write(file.get(), bytes, left);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw Error("cannot write down the steps of a replay: " + errno_text(errno));
+      bytes += n, left -= static_cast<size_t>(n);
+    }
+    answer.put<uint64_t>(steps.size()).put(dropped).put(replayer_.position());
   }
 
   void stage(const std::vector<uint8_t>& bytes) { staged_.insert(staged_.end(), bytes.begin(), bytes.end()); }
@@ -749,6 +774,25 @@ std::optional<Position> Worker::last_step_before(int tid, const Position& end, c
   bool found = u.get<bool>();
   auto at = u.get<Position>();
   return found ? std::optional(at) : std::nullopt;
+}
+
+Worker::Steps Worker::steps(const Position& end, uint64_t most, const Attention* attention) {
+  const Fd file(memfd_create("backstep-steps", MFD_CLOEXEC));
+  if (!file) throw Error("cannot make a memory file: " + errno_text(errno));
+  Unpacker u = ask(Command::Steps, Packer().put(end).put(most), attention, file.get());
+  Steps result;
+  result.list.resize(u.get<uint64_t>());
+  result.dropped = u.get<uint64_t>();
+  result.end = u.get<Position>();
+  auto* to = reinterpret_cast<char*>(result.list.data());
+  const size_t size = result.list.size() * sizeof(replayer::StepRecord);
+  for (size_t done = 0; done < size;) {
+    const ssize_t n = pread(file.get(), to + done, size - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw Error("cannot read the steps of a replay: " + errno_text(errno));
+    done += static_cast<size_t>(n);
+  }
+  return result;
 }
 
 void Worker::divert(int tid) {

@@ -12,6 +12,7 @@
 #include "recording/checkpoint_file.h"
 #include "recording/library.h"
 #include "replay/replay.h"
+#include "replay/steps.h"
 #include "replay/taps.h"
 #include "replay/until.h"
 #include "timeline/message.h"
@@ -98,6 +99,13 @@ class Worker {
   // Waits until one of them has an answer, or somebody wants a stop (then null).
   static Worker* wait_for(const std::vector<Worker*>& workers, const Attention* attention);
   std::optional<Position> last_step_before(int tid, const Position& end, const Attention* attention);
+  // Every step from its present up to `end`, the last `most` of them.
+  struct Steps {
+    std::vector<replayer::StepRecord> list;
+    uint64_t dropped = 0;  // before them
+    Position end;          // where it has come to
+  };
+  Steps steps(const Position& end, uint64_t most, const Attention* attention);
   void divert(int tid = 0);
   bool break_here();
   std::vector<uint8_t> siginfo();

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/nearest.h"
+#include "base/text.h"
 #include "trace/virtual_table.h"
 
 namespace backstep::trace {
@@ -106,6 +108,17 @@ std::string explained(const std::string& message) {
 
 }  // namespace
 
+std::vector<std::string> distinct_names(const std::vector<Heading>& headings) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const Heading& h : headings) {
+    std::string name = to_utf8(h.name);
+    for (int n = 2; !taken.insert(name).second; n++) name = fmt::format("{}_{}", to_utf8(h.name), n);
+    names.push_back(name);
+  }
+  return names;
+}
+
 Database::Database(History& history)
     : history_(history), connection_(std::make_unique<Connection>(Connection{history, {}, false, 0})) {
   if (sqlite3_open_v2(":memory:", &db_,
@@ -170,7 +183,8 @@ bool Database::ask(const std::string& query, const Reader& reader) {
     std::vector<Heading> headings;
     for (int i = 0; i < columns; i++) {
       const char* type = sqlite3_column_decltype(raw, i);
-      headings.push_back({sqlite3_column_name(raw, i), type && std::strcmp(type, "ADDRESS INT") == 0});
+      headings.push_back(
+          {sqlite3_column_name(raw, i), type && std::strcmp(type, "ADDRESS INT") == 0, type ? type : ""});
     }
     if (columns && !reader.headings(headings)) return false;
     Row row(static_cast<size_t>(columns));

@@ -16,8 +16,11 @@ struct Connection;
 
 struct Heading {
   std::string name;
-  bool address = false;  // people are shown its numbers in hexadecimal
+  bool address = false;   // people are shown its numbers in hexadecimal
+  std::string type = {};  // as Column::type; empty: it is computed
 };
+// Names of an answer's columns, each once: a second "n" is "n_2".
+std::vector<std::string> distinct_names(const std::vector<Heading>& headings);
 
 // Who gets the answer. False from either ends the query.
 struct Reader {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "session/present.h"
+#include "session/stack_text.h"
 #include "timeline/moments.h"
 #include "trace/database.h"
 #include "trace/virtual_table.h"
@@ -68,13 +69,8 @@ Value value_at(History& history, const Arguments& arguments) {
 Value stack_at(History& history, const Arguments& arguments) {
   session::Session& session = history.at(process_at(history, arguments, 1), arguments[0]);
   bool complete = true;
-  std::string text;
-  for (const auto& f : session::Present(session).stack(0, &complete)) {
-    if (!text.empty()) text += " < ";
-    text += f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
-    if (f.line) text += fmt::format(" ({}:{})", f.file.substr(f.file.rfind('/') + 1), f.line);
-  }
-  return complete ? text : text + " < …";
+  const auto frames = session::Present(session).stack(0, &complete);
+  return session::stack_line(frames, complete);
 }
 
 Value bytes_at(History& history, const Arguments& arguments) {

@@ -33,7 +33,7 @@ constexpr Column kEvent{"event", "INT", kRange, "its number in the log of the pr
 constexpr Column kTick{"tick", "INT", kRange, "when"};
 constexpr Column kPc{"pc", "ADDRESS INT", kNothing, "where; NULL: nowhere in particular"};
 constexpr Column kAt{"at", "TEXT", kNothing, "the control point, @TICK:0xPC"};
-constexpr Column kTime{"time", "INT", kNothing,
+constexpr Column kTime{"time", "TIME INT", kNothing,
                        "nanoseconds since 1970; between clocks that the recording has, a guess"};
 
 // ---- Rows that are events ----
@@ -494,7 +494,7 @@ void add_log_tables(std::vector<Table>& tables) {
                      {"born", "TEXT", kNothing, "start, fork, exec or spawn"},
                      {"parent", "INT", kNothing, "the process that made it, or that it was before an execve"},
                      {"command", "TEXT", kNothing, "its arguments, with blanks between them"},
-                     {"start", "INT", kNothing, "when it began: nanoseconds since 1970"},
+                     {"start", "TIME INT", kNothing, "when it began: nanoseconds since 1970"},
                      {"duration", "INT", kNothing, "nanoseconds"},
                      {"cpu", "INT", kNothing, "processor time with the recorder's work, nanoseconds"},
                      {"ticks", "INT", kNothing, "how far its time went"},

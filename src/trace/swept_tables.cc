@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 
 #include "recording/checkpoint_file.h"
+#include "session/accesses.h"
 #include "session/calls.h"
 #include "session/present.h"
 #include "timeline/moments.h"
-#include "trace/pull.h"
-#include "trace/table.h"
+#include "trace/swept.h"
 
 namespace backstep::trace {
 namespace {
@@ -26,104 +26,6 @@ using session::Position;
 using session::Session;
 using session::Stretch;
 using timeline::point_text;
-
-constexpr Column kReplayedProcess{
-    "process", "INT", kEqual,
-    "which one is replayed; if nothing is said, the one that the whole query is about"};
-
-// ---- Sweeps as rows ----
-
-using RowPull = Pull<Row>;
-
-class SweptRows : public Rows {
- public:
-  SweptRows(History& history, const Question& question, RowPull::Producer producer)
-      : history_(history), question_(question.text()), pull_(std::move(producer)) {}
-
-  bool next() override {
-    auto row = pull_.next();
-    if (row) {
-      now_ = std::move(*row);
-      if (seen_.size() < History::kMostKept) seen_.push_back(now_);
-      count_++;
-      return true;
-    }
-    if (count_ == seen_.size()) history_.keep(question_, std::move(seen_));
-    return false;
-  }
-  Value value(size_t column) override { return now_[column]; }
-
- private:
-  History& history_;
-  std::string question_;
-  RowPull pull_;
-  Row now_;
-  std::vector<Row> seen_;  // the first ones
-  size_t count_ = 0;
-};
-
-// How a sweep that fills `pull` tells of itself.
-session::Watcher watcher_of(History& history, RowPull& pull) {
-  session::Watcher w;
-  w.progress = [&](double done) {
-    if (history.watcher().progress) history.watcher().progress(done);
-    pull.pause();
-  };
-  w.note = [&](const std::string& sentence) { history.note(sentence); };
-  return w;
-}
-
-// The part of one process.
-using Part = void (*)(History& history, const Question& question, RowPull& pull, uint64_t process);
-
-const char* tick_column(const Table& table) {
-  for (const char* name : {"tick", "enter", "since"})
-    if (table.column(name)) return name;
-  return "tick";
-}
-
-// The same, whenever it happens.
-Question of_any_time(const Question& question) {
-  Question whole = question;
-  const char* column = tick_column(*question.table);
-  std::erase_if(whole.constraints, [&](const Constraint& c) {
-    return whole.table->columns[c.column].name == std::string_view(column);
-  });
-  return whole;
-}
-
-// A join with "from when to when" asks the same of many stretches. After a few of them the whole run is swept
-// instead, which SQLite picks the rows of: if they are not too many, that was the last sweep.
-std::unique_ptr<Rows> swept(History& history, const Question& asked, Part part) {
-  Question question = asked;
-  const Question whole = of_any_time(asked);
-  if (auto rows = history.kept(whole.text())) return std::make_unique<ReadyRows>(std::move(rows));
-  if (whole.constraints.size() < asked.constraints.size()) {
-    if (auto rows = history.kept(asked.text())) return std::make_unique<ReadyRows>(std::move(rows));
-    if (history.is_asked_often(whole.text())) question = whole;
-  }
-  auto processes = replayed_processes_of(history, question);
-  return std::make_unique<SweptRows>(
-      history, question, [&history, question, part, processes = std::move(processes)](RowPull& pull) {
-        for (uint64_t p : processes) part(history, question, pull, p);
-      });
-}
-
-// The ticks [low, high] of a process as a stretch; nullopt: it has none of them.
-std::optional<Stretch> stretch_of(Session& session, const Question::Range& ticks) {
-  const timeline::LogIndex& log = session.timeline().log();
-  const Position first = log.birth().value_or(Position{});
-  const Tick last = log.last().tick;
-  if (ticks.empty() || (ticks.high && *ticks.high < static_cast<int64_t>(first.tick)) ||
-      (ticks.low && *ticks.low > static_cast<int64_t>(last)))
-    return std::nullopt;
-  Stretch s;
-  if (ticks.low && *ticks.low > static_cast<int64_t>(first.tick))
-    s.from = Position{static_cast<Tick>(*ticks.low), 0, 0};
-  if (ticks.high && *ticks.high < static_cast<int64_t>(last))
-    s.to = Position{static_cast<Tick>(*ticks.high) + 1, 0, 0};
-  return s;
-}
 
 // A specification that is what was meant, however the texts in it look: a name could contain a condition.
 std::string checked_spec(const std::string& spec, events::Kind kind, const std::string& name) {
@@ -151,68 +53,6 @@ Source source_of(Session& session, Address pc) {
 
 bool uses_source(const Question& question) {
   return question.uses("function") || question.uses("file") || question.uses("line");
-}
-
-// ---- What it takes ----
-
-// Which part of the run, from 0 to 1. Bounds whose value is not known yet are taken for narrow ones, as those
-// of joins are.
-double share_of(History& history, const Question& question) {
-  const char* column = tick_column(*question.table);
-  const auto* facts = history.facts(history.process());
-  const double ticks = std::max(1.0, facts ? static_cast<double>(facts->ticks) : 1.0);
-  const auto range = question.range(column);
-  const double low = range.low ? std::max(0.0, static_cast<double>(*range.low)) : 0;
-  const double high = range.high ? std::min(ticks, static_cast<double>(*range.high)) : ticks;
-  double share = std::clamp((high - low) / ticks, 0.0, 1.0);
-  const bool unknown_low = question.is_bounded(column, false) && !range.low;
-  const bool unknown_high = question.is_bounded(column, true) && !range.high;
-  if (unknown_low && unknown_high) return share * 0.01;
-  return unknown_low || unknown_high ? share * 0.5 : share;
-}
-
-Cost cost_of_sweep(History& history, const Question& question) {
-  constexpr double kStart = 5'000, kTicksPerMicrosecond = 20, kRows = 1'000;
-  const double share = share_of(history, question);
-  const auto* facts = history.facts(history.process());
-  const double ticks = facts ? static_cast<double>(facts->ticks) : 0;
-  return {kStart + share * ticks / kTicksPerMicrosecond, 1 + share * kRows};
-}
-
-std::string explain_sweep(History& history, const Question& question) {
-  const Table& table = *question.table;
-  if (!table.can_answer(question))
-    return fmt::format("found by replaying, which needs to know what to look for: say what {} is",
-                       table.needs_text());
-  const bool joined = std::any_of(question.constraints.begin(), question.constraints.end(),
-                                  [](const Constraint& c) { return !c.known && !c.list; });
-  std::string text;
-  for (uint64_t process : replayed_processes_of(history, question)) {
-    const auto* facts = history.facts(process);
-    if (!facts) continue;
-    const auto range = question.range(tick_column(table));
-    const Tick low = range.low ? static_cast<Tick>(std::max<int64_t>(0, *range.low)) : 0;
-    const Tick high = range.high
-                          ? std::min<Tick>(static_cast<Tick>(std::max<int64_t>(0, *range.high)), facts->ticks)
-                          : facts->ticks;
-    size_t windows = 1;
-    for (const auto& c : recording::CheckpointFolder(history.recording(), process).list(nullptr))
-      windows += c.header.tick > low && c.header.tick < high;
-    const double share =
-        facts->ticks ? static_cast<double>(high - std::min(low, high)) / static_cast<double>(facts->ticks)
-                     : 0;
-    text += fmt::format("{}ticks {} to {} of process #{} are replayed ({:.0f} % of it), in {} window{}",
-                        text.empty() ? "" : "; ", low, high, process, 100 * share, windows,
-                        windows == 1 ? "" : "s");
-    if (facts->cpu_ns)
-      text += fmt::format("; about {:.2g} s of processor time",
-                          share * static_cast<double>(*facts->cpu_ns) / 1e9);
-  }
-  if (text.empty()) text = "nothing: there is no such process";
-  if (joined)
-    text += "; once for each row of the tables before, and less of it where those say from when to when";
-  if (history.kept(question.text())) text += "; but what was found the last time is kept";
-  return text;
 }
 
 // ---- calls ----
@@ -365,9 +205,74 @@ std::vector<Watched> watched_of(const Question& question) {
   return list;
 }
 
+// What the code of some functions loads or stores, one by one.
+void sweep_accesses(History& history, const Question& question, RowPull& pull, uint64_t process, bool loads) {
+  Session& session = history.session(process);
+  const auto stretch = stretch_of(session, question.range("tick"));
+  if (!stretch) return;
+  session::AccessRequest request;
+  request.stretch = *stretch;
+  request.stores = !loads, request.loads = loads;
+  // By where a piece of its code begins: the name that a function was asked for under.
+  std::map<Address, std::string> names;
+  if (question.has("function")) {
+    const Asked asked = functions_of(history, session, question);
+    for (const symbols::Function& f : asked.functions)
+      for (const auto& [start, end] : f.ranges) {
+        request.code.push_back({start, end});
+        names[start] = asked.names.at(f.entry);
+      }
+    if (request.code.empty()) return;
+  }
+  if (const auto values = equal(question, "addr")) {
+    for (const Value& v : *values)
+      if (const auto* address = std::get_if<int64_t>(&v))
+        request.data.push_back({static_cast<Address>(*address), static_cast<Address>(*address) + 1});
+    if (request.data.empty()) return;
+  } else if (const auto range = question.range("addr"); range.low || range.high) {
+    if (range.empty()) return;
+    request.data.push_back({static_cast<Address>(range.low.value_or(0)),
+                            static_cast<Address>(range.high.value_or(INT64_MAX - 1)) + 1});
+  }
+  const bool with_source = uses_source(question);
+  session::accesses(
+      session, request,
+      [&](const session::Access& a) {
+        Source s = with_source ? source_of(session, a.pc) : Source();
+        if (auto name = names.upper_bound(a.pc); name != names.begin()) s.function = std::prev(name)->second;
+        Row row{number(process)};
+        if (!loads) row.emplace_back();
+        for (Value& v : Row{number(a.address), int64_t{a.size}, number(a.tick), number(a.pc),
+                            point_text(a.tick, a.pc), static_cast<int64_t>(a.thread), number(a.old_value)})
+          row.push_back(std::move(v));
+        if (!loads) row.push_back(number(a.new_value));
+        for (Value& v : Row{s.function, s.file, s.line}) row.push_back(std::move(v));
+        return pull.put(std::move(row));
+      },
+      watcher_of(history, pull));
+  History::check(session);
+}
+
+std::unique_ptr<Rows> open_loads(History& history, const Question& question) {
+  return swept(history, question,
+               [](History& history, const Question& question, RowPull& pull, uint64_t process) {
+                 sweep_accesses(history, question, pull, process, true);
+               });
+}
+
+// They are all looked at by who wants some of them.
+Cost cost_of_accesses(History& history, const Question& question) {
+  constexpr double kSlower = 4, kMore = 100;
+  const Cost sweep = cost_of_sweep(history, question);
+  if (question.has("name") || (question.has("addr") && question.table->column("name"))) return sweep;
+  return {kSlower * sweep.time, kMore * sweep.rows};
+}
+
 std::unique_ptr<Rows> open_stores(History& history, const Question& question) {
   return swept(
       history, question, [](History& history, const Question& question, RowPull& pull, uint64_t process) {
+        if (!question.has("name") && !question.has("addr"))
+          return sweep_accesses(history, question, pull, process, false);
         Session& session = history.session(process);
         const auto stretch = stretch_of(session, question.range("tick"));
         if (!stretch) return;
@@ -562,7 +467,7 @@ void add_swept_tables(std::vector<Table>& tables) {
        "writes to memory, by the program or by the kernel for it",
        {kReplayedProcess,
         {"name", "TEXT", kEqual, "a global or static variable, or any place: 'list->value'"},
-        {"addr", "ADDRESS INT", kEqual | kRange, "the place; this or name has to be said"},
+        {"addr", "ADDRESS INT", kEqual | kRange, "the place; this, name or function has to be said"},
         {"size", "INT", kEqual, "its bytes; of an address 8, if nothing is said"},
         {"tick", "INT", kRange, "when"},
         {"pc", "ADDRESS INT", kNothing, "the instruction that writes"},
@@ -570,14 +475,34 @@ void add_swept_tables(std::vector<Table>& tables) {
         {"thread", "INT", kNothing, "its number: 1 is the first"},
         {"oldval", "ANY", kNothing, "what was there; of more than 8 bytes the first 8 as a number"},
         {"newval", "ANY", kNothing, "what is there then"},
-        {"function", "TEXT", kNothing, "that wrote"},
+        {"function", "TEXT", kEqual | kPattern, "that wrote"},
         {"file", "TEXT", kNothing, ""},
         {"line", "INT", kNothing, ""}},
        {{"tick"}},
-       {{"name"}, {"addr"}},
+       {{"name"}, {"addr"}, {"function"}},
        true,
-       cost_of_sweep,
+       cost_of_accesses,
        open_stores,
+       explain_sweep});
+  tables.push_back(
+      {"loads",
+       "reads of memory by the program, each one",
+       {kReplayedProcess,
+        {"addr", "ADDRESS INT", kEqual | kRange, "where it begins; this or function has to be said"},
+        {"size", "INT", kNothing, "how many bytes; a repeated string instruction reads all at once"},
+        {"tick", "INT", kRange, "when"},
+        {"pc", "ADDRESS INT", kNothing, "the instruction that reads"},
+        {"at", "TEXT", kNothing, "its control point"},
+        {"thread", "INT", kNothing, "its number: 1 is the first"},
+        {"value", "INT", kNothing, "what was there; of more than 8 bytes the first 8"},
+        {"function", "TEXT", kEqual | kPattern, "that read"},
+        {"file", "TEXT", kNothing, ""},
+        {"line", "INT", kNothing, ""}},
+       {{"tick"}},
+       {{"addr"}, {"function"}},
+       true,
+       cost_of_accesses,
+       open_loads,
        explain_sweep});
   tables.push_back(
       {"variables",

@@ -143,6 +143,8 @@ const std::vector<Table>& tables() {
     add_output_table(list);
     add_program_tables(list);
     add_swept_tables(list);
+    add_heap_table(list);
+    add_locks_table(list);
     return list;
   }();
   return all;

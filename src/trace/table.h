@@ -22,7 +22,8 @@ enum Use : unsigned {
 
 struct Column {
   const char* name;
-  const char* type;  // INT, TEXT, ANY; ADDRESS INT: people are shown it in hexadecimal
+  // INT, TEXT, ANY; ADDRESS INT: people are shown it in hexadecimal; TIME INT: nanoseconds since 1970
+  const char* type;
   unsigned uses;
   const char* meaning;
 };
@@ -104,6 +105,8 @@ void add_log_tables(std::vector<Table>& tables);
 void add_output_table(std::vector<Table>& tables);
 void add_program_tables(std::vector<Table>& tables);
 void add_swept_tables(std::vector<Table>& tables);
+void add_heap_table(std::vector<Table>& tables);
+void add_locks_table(std::vector<Table>& tables);
 
 // --- what tables have in common ---
 

@@ -127,6 +127,31 @@ void several_processes(backstep::Session& s) {
   assert(s.methods().size() > 20);
 }
 
+void events_that_stay(backstep::Session& s) {
+  s.go_to("start");
+  std::vector<long> seen, logged;
+  int inner = 0;
+  s.create_event("call add", {.action =
+                                  [&](const backstep::Hit& hit) {
+                                    seen.push_back(hit.values["n"].number());
+                                    assert(s.now().at == hit.at);
+                                    if (seen.back() == 3)
+                                      inner = s.create_event("change total", {.times = 1});
+                                    return false;
+                                  },
+                              .values = {"n"}});
+  s.create_event(
+      "call add",
+      {.log = [&](const backstep::Hit& h) { logged.push_back(h.values["n"].number()); }, .values = {"n"}});
+  assert(s.run().why == "event" && s.value("total") == 6);
+  assert((seen == std::vector<long>{1, 2, 3} && logged == seen));
+  assert(s.events().size() == 3 && s.events()[2].spent && s.events()[2].event_id == inner);
+  assert(s.run().why == "end" && seen.size() == 10 && logged.size() == 10);
+  assert(s.run(true).why == "event" && s.value("total") == 3);  // in front of what it was told behind
+  for (const backstep::Event& e : s.events()) s.destroy(e.event_id);
+  assert(s.events().empty());
+}
+
 // What is asked in the middle of a stream is answered, whatever the stream still brings.
 void both_at_once(backstep::Session& s) {
   int n = 0;
@@ -135,6 +160,24 @@ void both_at_once(backstep::Session& s) {
     assert(s.value("n") == ++n && hit.values["n"] == n);
   }
   assert(n == 10);
+}
+
+void queries_and_assertions(backstep::Session& s) {
+  const auto hit = s.query("goto last backward store 2 where addr=&total and func=<add>", {"$old", "$new"},
+                           {.stack = true});
+  assert(hit && hit->function == "add" && hit->line == 5 && hit->stack.at(1).function == "main");
+  assert(hit->values["$new"].number() - hit->values["$old"].number() == 9);
+  assert(s.now().at == hit->at);
+  const auto back =
+      s.query("goto current backward func_enter where func=<add> and n < 4", {"n"}, {.move = false});
+  assert(back && back->texts.at("n") == "3" && s.now().at == hit->at);
+  assert(!s.query("goto current forward func_enter 2 where func=<add>"));
+  const auto verdicts = s.check("never call add if n > 10; always total >= 0 at call add");
+  assert(verdicts.size() == 2 && verdicts[0].holds && !verdicts[0].first);
+  assert(!verdicts[1].holds && verdicts[1].checks == 10 && verdicts[1].violations == 1);
+  assert(verdicts[1].first->function == "add" && verdicts[1].first->values["total"] == -1);
+  assert(s.check("never call add", {.processes = backstep::Processes::all()}).at(0).first->process == 1);
+  sentence_of([&] { s.check("nver x"); }, -32000);
 }
 
 }  // namespace
@@ -149,6 +192,8 @@ int main(int, char** argv) {
   both_at_once(s);
   bookmarks(s);
   several_processes(s);
+  events_that_stay(s);
+  queries_and_assertions(s);
   // The shell compares these with what the program says.
   std::cout << sentence_of([&] { s.count("call nothing"); }, -32000) << '\n'
             << sentence_of([&] { s.log("call nothing").next(); }, -32000) << '\n'

@@ -8,8 +8,8 @@ import re, sys
 import backstep
 
 # Where the language wants another name.
-python = {"process": "use_process", "shutdown": "close"}
-cpp = {"process": "use_process", "shutdown": "close", "goto": "go_to"}
+python = {"process": "use_process", "shutdown": "close", "assert": "check"}
+cpp = {"process": "use_process", "shutdown": "close", "goto": "go_to", "assert": "check"}
 header = open(sys.argv[1]).read()
 methods_of_class = header[header.index("class BACKSTEP_API Session"):]
 with backstep.open("one") as s:

@@ -41,7 +41,7 @@ in_gdb team 'break main' 'continue' 'info threads' 'delete' 'continue' 'info thr
   'info threads'
 times 3 '^\* 1 +Thread'
 times 3 '^[ *] [0-9] +Thread'
-in_gdb team 'tbreak work' 'continue' 'next' 'next' 'next' 'next' 'next' 'next' 'print id' 'print i'
+in_gdb team 'tbreak work' 'continue' 'next' 'next' 'next' 'next' 'next' 'next' 'print id == (long)arg' 'print i'
 printed '^\$1 = 1$'
 not_printed 'SIGTRAP'
 serve team

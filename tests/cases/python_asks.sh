@@ -61,6 +61,17 @@ with backstep.open("one") as s:
     assert [c.process for c in s.calls("add", limit=2, processes="all")] == [1, 1]
     assert s.profile(period=100, processes="all")["stacks"][0]["stack"][0] == "sums"
     assert s.coverage(processes="all") == s.coverage()
+    hit = s.query("goto last backward store 2 where addr=&total and func=<add>", "$old", "$new", stack=True)
+    assert (hit.function, hit.values["$new"] - hit.values["$old"], hit.stack[1].function) == ("add", 9, "main"), hit
+    assert s.now().at == hit.at and s.value("n") == 9
+    back = s.query("goto current backward func_enter where stack=<*,main,add> and n < 4", "n", move=False)
+    assert back.values["n"] == 3 and s.now().at == hit.at and back.texts["n"] == "3"
+    assert s.query("goto current forward func_enter 2 where func=<add>") is None and s.now().at == hit.at
+    never, total = s.check("never call add if n > 10; always total >= 0 at call add")
+    assert never.holds and never.checks == 0 and not total.holds and (total.checks, total.violations) == (10, 1), total
+    assert total.first["values"] == {"total": -1} and total.first["function"] == "add", total.first
+    assert [v.holds for v in s.check("at most 3 of call add", end=hit.at)] == [False]
+    assert s.check("never call add", processes="all")[0].first["process"] == 1
     s.cancel()  # nothing is under way
     s.on_progress = lambda done: s.cancel()
     for _ in range(5):  # it may be over before anything was said of it
@@ -71,7 +82,8 @@ with backstep.open("one") as s:
     s.on_progress = None
     assert s.count("call add") == 10
     for wrong in (lambda: s.remove_bookmark("fifth"), lambda: s.bookmark("50%"), lambda: s.count("call add", processes=[9]),
-                  lambda: s.value("nothing"), lambda: s.count("call nothing"), lambda: s.goto("nowhere"), lambda: s.sql("SELECT"), lambda: s.ask("nothing")):
+                  lambda: s.value("nothing"), lambda: s.count("call nothing"), lambda: s.goto("nowhere"), lambda: s.sql("SELECT"), lambda: s.ask("nothing"), lambda: s.check("nver x"),
+                  lambda: s.query("goto nowhere")):
         try:
             wrong()
         except backstep.Error as e:

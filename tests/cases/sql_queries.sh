@@ -44,7 +44,7 @@ expect 0 "$BACKSTEP" sql ../run <queries
 is $'a\n1\n{"b":2}\n{"c":3}'
 rm queries
 expect 0 "$BACKSTEP" sql ../run .tables
-[ "$(wc -l <"$T/out")" = 15 ] || fail "these are not all tables: $(cat "$T/out")"
+[ "$(wc -l <"$T/out")" = 18 ] || fail "these are not all tables: $(cat "$T/out")"
 expect 0 "$BACKSTEP" sql ../run '.schema calls'
 grep -q '^  function  *has to be said' "$T/out" || fail "the schema of calls"
 for table in $("$BACKSTEP" sql ../run .tables | cut -d ' ' -f 1); do
@@ -63,7 +63,7 @@ wrong 'there is no table .syscals.; did you mean .syscalls' 'SELECT 1 FROM sysca
 wrong 'there is no column .nme.; did you mean .name' 'SELECT nme FROM syscalls'
 wrong 'syntax error' 'SELEC 1 FROM x'
 wrong 'needs to know what to look for: say what function is' 'SELECT * FROM calls'
-wrong 'say what name or addr is' 'SELECT * FROM stores WHERE tick > 5'
+wrong 'say what name or addr or function is' 'SELECT * FROM stores WHERE tick > 5'
 wrong 'say what file and line is' "SELECT * FROM executed WHERE line = 5"
 wrong 'before the other' 'SELECT 1 FROM calls a JOIN calls b ON a.function = b.function'
 wrong 'there is no variable .nothing.' "SELECT value('nothing', 'end')"

@@ -3,7 +3,7 @@
 // breakpoints, no watched memory, no checkpoints, no windows. tests/cases/events_agree.py works out from it
 // what any event must match. Test code only.
 //
-//   reference [-p PROCESS] [--from TICK] [--most N] [--watch ADDRESS:SIZE]... DIR
+//   reference [-p PROCESS] [--from TICK] [--most N] [--watch ADDRESS:SIZE]... [--values] DIR
 //
 // One line for each position, from the first one of tick FROM to the end, or N of them:
 //
@@ -13,12 +13,16 @@
 // signal is delivered, another thread has its turn), so that the instruction is not executed now; `c` the
 // thread is in that system call since it had the turn last.
 // ACCESSES, joined by commas, `-` if none: r|w|b ADDRESS:SIZE, as the instruction's operands say (by Zydis);
-// `?` if that is not all. CHANGES likewise: by number, watched ranges whose contents are others then.
-// The last line: `end` if the recording ends there, `more` if not.
+// `?` if that is not all. With --values: r ADDRESS:SIZE=VALUE, w ADDRESS:SIZE=OLD>NEW, up to eight bytes of
+// them as numbers; what reads and writes is two. CHANGES likewise: by number, watched ranges whose contents
+// are others then. The last line: `end` if the recording ends there, `more` if not.
 #include <Zydis/Zydis.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +49,7 @@ struct Options {
   uint64_t process = 1, most = 300'000;
   Tick from = 0;
   std::vector<Range> watched;
+  bool values = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -59,6 +64,8 @@ Options parse(int argc, char** argv) {
       o.from = number();
     } else if (arg == "--most") {
       o.most = number();
+    } else if (arg == "--values") {
+      o.values = true;
     } else if (arg == "--watch") {
       const std::string text = value();
       const size_t colon = text.find(':');
@@ -87,21 +94,27 @@ class Tracer {
 
   void run(Position at) {
     bool ended = false;
+    for (const auto& t : worker_.state().threads)
+      if (t.in_call) waiting_.insert(t.tid);
     look_who_has_the_turn();
     for (uint64_t n = 0; n < options_.most && !ended; n++) {
       const timeline::Registers registers = worker_.registers(tid_);
       const std::vector<uint8_t> code = worker_.read(at.pc, ZYDIS_MAX_INSTRUCTION_LENGTH);
-      std::string line = fmt::format("{} {} {} {} {}", at.tick, at.event, at.pc, thread_, kind(at, code));
+      const char what = kind(at, code);
+      std::string line = fmt::format("{} {} {} {} {}", at.tick, at.event, at.pc, thread_, what);
       for (uint64_t r : registers.gpr) line += fmt::format(" {}", r);
-      line += " " + accesses(code, registers, at.pc);
+      std::string touched = accesses(code, registers, at.pc);
       timeline::Until until;
       until.tick = 0;  // no instruction of another thread is passed over
       const Arrival halt = worker_.step(tid_, 0, 0, until, false, nullptr);
       ended = halt.why == Arrival::End;
-      fmt::print("{} {}\n", line, ended ? "-" : compare());
+      if (options_.values) touched = with_values(!ended);
+      fmt::print("{} {} {}\n", line, touched, ended ? "-" : compare());
       at = halt.at;
       in_call_ = false;
-      if (halt.tid != tid_) look_who_has_the_turn();
+      if (halt.tid == tid_) continue;
+      if (what == 's' || what == 'c') waiting_.insert(tid_);
+      look_who_has_the_turn();
     }
     fmt::print("{}\n", ended ? "end" : "more");
   }
@@ -111,7 +124,8 @@ class Tracer {
     const timeline::WorkerState state = worker_.state();
     tid_ = state.tid;
     for (const auto& t : state.threads)
-      if (t.tid == tid_) thread_ = t.name, in_call_ = t.in_call;
+      if (t.tid == tid_) thread_ = t.name;
+    in_call_ = waiting_.erase(tid_);
   }
 
   char kind(const Position& at, const std::vector<uint8_t>& code) {
@@ -125,7 +139,30 @@ class Tracer {
     return code.size() >= 2 && code[0] == 0x0f && code[1] == 0x05 ? 's' : 'i';
   }
 
+  uint64_t word(Address address, uint64_t size) {
+    uint64_t value = 0;
+    const std::vector<uint8_t> bytes = worker_.read(address, std::min<uint64_t>(size, sizeof value));
+    std::memcpy(&value, bytes.data(), bytes.size());
+    return value;
+  }
+
+  // What the last accesses() has found; those that read come first.
+  std::string with_values(bool there) {
+    std::string text = vague_ ? "?," : "";
+    for (const Touched& t : touched_)
+      if (t.reads) text += fmt::format("r{}:{}={},", t.address, t.size, t.before);
+    for (const Touched& t : touched_)
+      if (t.writes)
+        text +=
+            fmt::format("w{}:{}={}>{},", t.address, t.size, t.before, there ? word(t.address, t.size) : 0);
+    if (text.empty()) return "-";
+    text.pop_back();
+    return text;
+  }
+
   std::string accesses(const std::vector<uint8_t>& code, const timeline::Registers& r, Address pc) {
+    touched_.clear();
+    vague_ = true;
     ZydisDecodedInstruction in;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, code.data(), code.size(), &in, operands))) return "?";
@@ -138,6 +175,8 @@ class Tracer {
     if (partly || repeated) text += "?,";
     ZydisRegisterContext context{};
     for (int i = 0; i < 16; i++) context.values[ZYDIS_REGISTER_RAX + i] = r.gpr[i];
+    for (int i = 0; i < 16; i++) context.values[ZYDIS_REGISTER_EAX + i] = r.gpr[i] & 0xffff'ffff;
+    context.values[ZYDIS_REGISTER_AL] = r.gpr[0] & 0xff;
     for (int i = 0; i < in.operand_count; i++) {
       const ZydisDecodedOperand& o = operands[i];
       if (o.type != ZYDIS_OPERAND_TYPE_MEMORY || o.mem.type == ZYDIS_MEMOP_TYPE_AGEN) continue;
@@ -154,8 +193,20 @@ class Tracer {
       if (stack && (o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) address -= size;
       const bool reads = o.actions & ZYDIS_OPERAND_ACTION_MASK_READ;
       const bool writes = o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
+      // These have an operand and touch nothing.
+      const bool idle = in.meta.category == ZYDIS_CATEGORY_NOP ||
+                        in.meta.category == ZYDIS_CATEGORY_WIDENOP ||
+                        in.meta.category == ZYDIS_CATEGORY_PREFETCH;
+      if (options_.values && !idle) touched_.push_back({address, size, word(address, size), reads, writes});
       text += fmt::format("{}{}:{},", reads && writes ? 'b' : writes ? 'w' : 'r', address, size);
     }
+    // The bit may be far from the operand; a mask may leave a part of it alone.
+    const bool bit = (in.mnemonic == ZYDIS_MNEMONIC_BT || in.mnemonic == ZYDIS_MNEMONIC_BTS ||
+                      in.mnemonic == ZYDIS_MNEMONIC_BTR || in.mnemonic == ZYDIS_MNEMONIC_BTC) &&
+                     operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+    const bool masked = in.meta.category == ZYDIS_CATEGORY_AVX2GATHER ||
+                        in.mnemonic == ZYDIS_MNEMONIC_VPMASKMOVD || in.mnemonic == ZYDIS_MNEMONIC_VMASKMOVDQU;
+    vague_ = partly || repeated || bit || masked;
     if (text.empty()) return "-";
     text.pop_back();
     return text;
@@ -173,12 +224,21 @@ class Tracer {
     return text;
   }
 
+  struct Touched {
+    Address address;
+    uint64_t size, before;
+    bool reads, writes;
+  };
+
   const Options& options_;
   Worker& worker_;
+  std::vector<Touched> touched_;
+  bool vague_ = false;  // … and those are not all
   std::vector<std::vector<uint8_t>> old_;
   ZydisDecoder decoder_;
   std::vector<timeline::Moment> moments_;  // at which an instruction has to wait
   size_t next_ = 0;
+  std::set<int> waiting_;  // threads that gave up the turn in a call
   int tid_ = 0, thread_ = 0;
   bool in_call_ = false;
 };

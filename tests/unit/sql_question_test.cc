@@ -45,7 +45,7 @@ TEST(SqlQuestion, OneOfTheNeedsIsEnough) {
   EXPECT_FALSE(q.table->can_answer(q));
   q.constraints.push_back({*q.table->column("addr"), Op::Equal, true, false, {int64_t{8}}});
   EXPECT_TRUE(q.table->can_answer(q));
-  EXPECT_EQ(q.table->needs_text(), "name or addr");
+  EXPECT_EQ(q.table->needs_text(), "name or addr or function");
 }
 
 TEST(SqlQuestion, ColumnsThatAreNamedAreThere) {

@@ -1,0 +1,12 @@
+// Stacks below a heading, as commands that look for mistakes show them.
+#pragma once
+#include <string>
+
+#include "session/known_calls.h"
+
+namespace backstep::cli {
+
+void print_stack(const std::string& heading, const session::StackAt& stack);
+std::string point_of(const session::Position& at);  // @TICK:0xPC
+
+}  // namespace backstep::cli

@@ -1,0 +1,69 @@
+// Loads and stores of the guest, one by one: what translated code reports (engine/report.h), what the
+// replayer sees when it executes instructions alone, and what it writes for the kernel.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "engine/report.h"
+#include "guest/accesses.h"
+#include "guest/process.h"
+#include "replay/tap_set.h"
+#include "replay/until.h"
+
+namespace backstep::replayer {
+
+class ReportedAccesses {
+ public:
+  ReportedAccesses(guest::Process& process, TapSet& taps) : process_(process), taps_(taps) {}
+  ReportedAccesses(const ReportedAccesses&) = delete;
+  ReportedAccesses& operator=(const ReportedAccesses&) = delete;
+
+  // With the taps that there are now.
+  void begin();
+  bool wanted() const { return wanted_; }
+
+  // The guest is about to run.
+  void begin_run(uint64_t event, int thread);
+  // The instruction at rip is about to be executed alone; it was, or it has met a fault.
+  void begin_alone(const Position& at, int thread);
+  void end_alone(bool done);
+  // … by the host, which has written already what it writes (begin_writing).
+  void end_host_op(Address pc);
+  // The replayer is about to write at that moment: for the kernel, or for the instruction there.
+  void begin_writing(const Position& at, int thread, bool by_kernel);
+  void end_writing();
+
+  // Hands what there is to the tap's log.
+  void take();
+  // So much was logged in this run that somebody should look at it. Once.
+  bool are_many();
+
+ private:
+  void make_room();
+  void take_block(const uint64_t* record);
+  bool is_wanted(Address address, uint64_t size) const;
+  void log(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
+
+  guest::Process& process_;
+  TapSet& taps_;
+  bool wanted_ = false, stores_ = false, loads_ = false;
+  int only_ = 0;
+  Tick from_ = 0, to_ = ~0ull;
+  std::vector<Tap::Range> data_;
+  Address low_ = 0;  // what begins at low_ or less than reach_ behind it may be wanted
+  uint64_t reach_ = ~0ull;
+  uint64_t looked_at_ = 0;  // size of the log when somebody looked last
+  // While the buffer is read.
+  uint64_t event_ = 0;
+  int thread_ = 0;
+  // The instruction that is executed alone.
+  Position alone_at_;
+  int alone_thread_ = 0;
+  uint64_t count_ = 0;  // rcx in front of it
+  guest::Instruction alone_;
+  // What was where it reads and writes: first bytes, or all if it goes backwards, when nobody knows yet how
+  // far.
+  std::vector<std::vector<uint8_t>> before_;
+};
+
+}  // namespace backstep::replayer

@@ -1,0 +1,86 @@
+// An event may be many places, and a variable may live elsewhere at each of them: expressions are compiled
+// for every tap by itself. One that makes no sense at some of the places has no value there; one that makes
+// sense nowhere is a mistake.
+#include "session/logging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "events/matcher.h"
+#include "session/hits.h"
+
+namespace backstep::session {
+
+using replayer::TapRecord;
+
+void tell_notes(const Watcher& watcher, const std::vector<std::string>& notes) {
+  for (const std::string& n : notes)
+    if (watcher.note) watcher.note(n);
+}
+
+Logging::Logging(Session& session, const LogRequest& request, const Watcher& watcher)
+    : session_(session),
+      stack_(request.stack),
+      resolved_(resolve(session, request.spec,
+                        std::any_of(request.values.begin(), request.values.end(), names_variables))) {
+  tell_notes(watcher, resolved_.notes);
+  std::map<std::string, size_t> fails;
+  std::exception_ptr failed;
+  for (ResolvedTap& r : resolved_.taps) {
+    std::vector<symbols::Compiled> compiled;
+    for (const std::string& text : request.values) {
+      try {
+        compiled.push_back(session.compiler().compile(text, r.pc, r.offers));
+      } catch (const symbols::ExpressionError&) {
+        if (!failed) failed = std::current_exception();
+        symbols::Compiled& none = compiled.emplace_back();
+        none.text = text;
+        none.optimized_out = true;
+        fails[text]++;
+      }
+      // One that has no value needs no code: a constant takes its place.
+      auto& code = compiled.back();
+      r.tap.values.push_back(code.code);
+      if (code.optimized_out)
+        r.tap.values.back() = {{replayer::kConst8, 0, replayer::kEnd}, replayer::Capture::Scalar, 8};
+    }
+    r.tap.action = timeline::Tap::Log;
+    r.tap.stack = request.stack;
+    compiled_.push_back(std::move(compiled));
+  }
+  for (auto& [text, n] : fails)
+    if (n == resolved_.taps.size()) std::rethrow_exception(failed);
+}
+
+timeline::Sweep Logging::sweep(const std::function<bool(const Hit&)>& hit) const {
+  timeline::Sweep s;
+  for (const ResolvedTap& r : resolved_.taps) s.taps.list.push_back(r.tap);
+  s.record = [this, hit, matcher = std::make_shared<events::Matcher>(resolved_.event)](
+                 const TapRecord& record, const uint8_t* values) {
+    if (!matcher->feed(resolved_.taps[record.tap].spec, position_of(record))) return true;
+    return hit(hit_of(record.tap, record, values));
+  };
+  return s;
+}
+
+Hit Logging::hit_of(size_t tap, const TapRecord& record, const uint8_t* bytes) const {
+  Hit h;
+  h.at = {record.tick, record.pc};
+  h.event = record.event;
+  h.thread = record.thread;
+  CapturedValues values(bytes);
+  for (const symbols::Compiled& c : compiled_[tap])
+    values.read(c, &h.values.emplace_back(), &h.json.emplace_back());
+  if (stack_) {
+    symbols::UnwindRegisters registers;
+    const auto gpr = values.next();
+    std::memcpy(registers.gpr, gpr.data(), std::min(gpr.size(), sizeof registers.gpr));
+    h.stack = session_.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(),
+                              &h.stack_complete);
+  }
+  return h;
+}
+
+}  // namespace backstep::session

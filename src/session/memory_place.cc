@@ -1,0 +1,91 @@
+// What is known at the beginning is quick to ask for; what a pointer leads to may be there at the end only:
+// what a null pointer leads to is near 0, where no program has memory.
+#include "session/memory_place.h"
+
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "session/session.h"
+
+namespace backstep::session {
+namespace {
+
+constexpr Address kLeastAddress = 0x10000;  // the kernel's mmap_min_addr
+
+// The value of bytecode at the present.
+std::optional<uint64_t> value_now(Session& session, const std::vector<uint8_t>& code) {
+  timeline::Worker& worker = session.timeline().present();
+  const auto state = worker.state();
+  const auto registers = worker.registers(state.tid);
+  static Context ctx;
+  std::memcpy(ctx.gpr, registers.gpr, sizeof ctx.gpr);
+  ctx.rip = registers.rip, ctx.rflags = registers.rflags;
+  auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* w) {
+    const auto bytes = static_cast<timeline::Worker*>(const_cast<void*>(w))->read(address, size);
+    *to = 0;
+    if (bytes.size() != size) return false;
+    std::memcpy(to, bytes.data(), size);
+    return true;
+  };
+  replayer::Surroundings around{.ctx = ctx, .read = read, .argument = &worker};
+  around.floats = replayer::float_operation;
+  around.set(replayer::kStateFsBase, registers.fs_base);
+  around.set(replayer::kStateTick, state.at.tick);
+  const replayer::Value v = replayer::evaluate(code.data(), code.size(), around);
+  return v.known ? std::optional(v.value) : std::nullopt;
+}
+
+// The address that bytecode comes to.
+Address address_of(Session& session, const std::vector<uint8_t>& code, const std::string& name,
+                   std::vector<std::string>& notes) {
+  auto address = value_now(session, code);
+  if (!address || *address < kLeastAddress) {
+    const Position now = session.timeline().now();
+    session.timeline().go_to_end();
+    address = value_now(session, code);
+    session.timeline().go_to(now);
+    if (address && *address >= kLeastAddress)
+      notes.push_back(fmt::format("'{}' is {:#x} at the end of the recording", name, *address));
+  }
+  if (!address || *address < kLeastAddress)
+    throw Error(
+        fmt::format("'{}' cannot be read: it is no memory, neither at the start nor at the end", name),
+        kExitUsage);
+  return *address;
+}
+
+}  // namespace
+
+MemoryPlace memory_of(Session& session, const std::string& lvalue, std::vector<std::string>& notes) {
+  const auto place = session.compiler().compile_place(lvalue, 0);
+  return {address_of(session, place.address, lvalue, notes), place.size, place.type};
+}
+
+MemoryPlace memory_at(Session& session, const std::string& address, uint64_t size,
+                      std::vector<std::string>& notes) {
+  const auto code = session.compiler().compile(address, 0).code.code;
+  return {address_of(session, code, address, notes), size, nullptr};
+}
+
+MemoryPlace memory_behind(Session& session, const std::string& pointer, std::vector<std::string>& notes) {
+  const symbols::Compiled compiled = session.compiler().compile(pointer, 0);
+  if (compiled.type && compiled.type->kind == symbols::Type::Kind::Pointer) {
+    try {
+      return memory_of(session, "*(" + pointer + ")", notes);
+    } catch (const symbols::ExpressionError&) {
+      // void *: one byte
+    }
+  }
+  return memory_at(session, "(unsigned long)(" + pointer + ")", 1, notes);
+}
+
+MemoryPlace object_named(Session& session, const std::string& expression, std::vector<std::string>& notes) {
+  const symbols::Compiled compiled = session.compiler().compile(expression, 0);
+  const bool itself = compiled.type && (compiled.type->kind == symbols::Type::Kind::Struct ||
+                                        compiled.type->kind == symbols::Type::Kind::Array);
+  return itself ? memory_of(session, expression, notes) : memory_behind(session, expression, notes);
+}
+
+}  // namespace backstep::session
