@@ -33,6 +33,7 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -49,6 +50,7 @@ pid_t process;        // whose thread it is
 unsigned long place;  // of the breakpoint
 unsigned long seat;   // of the other one; 0: none
 const char* doing = "starting";
+std::set<pid_t> threads;  // that have been met beside it
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "inject: %s (while %s: %s)\n", what.c_str(), doing, std::strerror(errno));
@@ -127,7 +129,9 @@ bool wait_for_stop(int& status) {
       child = who;
       break;
     }
-    if (signo == SIGSTOP && r.eflags & kTrapFlag) {  // of who made it, step by step
+    // At its first stop it may have the flag of who made it, step by step. (A signal of the recorder's may
+    // come to it before the SIGSTOP that all begin with does.)
+    if (threads.insert(who).second && r.eflags & kTrapFlag) {
       r.eflags &= ~kTrapFlag;
       ptrace(PTRACE_SETREGS, who, nullptr, &r);
     }
@@ -312,5 +316,6 @@ int main(int argc, char** argv) {
   }
   std::fprintf(stderr, "inject: call %ld, %ld signals, up to %ld instructions\n", nr, rounds,
                behind - stride);
+  if (WIFSIGNALED(status)) std::fprintf(stderr, "inject: the program died of signal %d\n", WTERMSIG(status));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
