@@ -24,7 +24,7 @@ __attribute__((noinline)) void round_of(int fd, int i) {
   if (pwrite(fd, bytes, sizeof bytes, i * 777 % (kPages * kPage - 200)) != sizeof bytes) return;
   if (i % 7 == 0 && (ftruncate(fd, (kPages - 2) * kPage + 5) != 0 || ftruncate(fd, kPages * kPage) != 0)) return;
   for (int k = 0; k < kPages * kPage; k++) sum = sum * 31 + map[k];
-  for (int k = 0; k < 300000; k++) busy += k;
+  for (int k = 0; k < 1000000; k++) busy += k;
 }
 int main(void) {
   int fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -74,7 +74,7 @@ said() {  # N TEXT: waits until it was said so often
 }
 # At once, while gdb still deals with libraries that are being loaded; and later. A condition that is never true, and is not one of those that become code, makes the
 # run take so long that the key comes before its end on a busy machine, too.
-printf '%s\n' 'set confirm off' 'break 5 if counter % 3 == 7' 'continue' >&7
+printf '%s\n' 'set confirm off' 'break 4 if counter % 3 == 7' 'continue' >&7
 said 1 'Continuing'
 printf '\003' >&7
 said 1 'received signal SIGINT'

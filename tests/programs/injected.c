@@ -323,6 +323,9 @@ int main(int argc, char** argv) {
   } else {
     waits(0);
   }
+  // So that nobody writes the recording any more when this ends.
+  kill(child, SIGTERM);
+  while (waitpid(child, 0, 0) < 0) CHECK(errno == EINTR);
   msgctl(queue, IPC_RMID, 0);
   semctl(semaphore, 0, IPC_RMID);
   printf("%s: %s\n", way->name, wrong ? "handlers did not run once in each round" : rounds > 0 ? "ok" : "no rounds");
