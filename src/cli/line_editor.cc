@@ -1,7 +1,7 @@
 // libedit does the work. It reads Ctrl-C as a key (the terminal makes no signal of it while a line is
 // edited): a signal would come somewhere in the library, which cannot be left there. The library shows the
-// prompt first and changes the terminal's mode then, so a Ctrl-C typed in between would be a signal after all,
-// and a Ctrl-D nothing at all (the terminal keeps it as a zero byte); we change the mode before.
+// prompt first and changes the terminal's mode then, so a Ctrl-C typed in between would be a signal after
+// all, and a Ctrl-D nothing at all (the terminal keeps it as a zero byte); we change the mode before.
 #include "cli/line_editor.h"
 
 #include <histedit.h>

@@ -81,9 +81,9 @@ inline constexpr uint64_t kCoveredSize = 0x4000'0000;
 // What translated code reports of its loads and stores (report.h): the records, behind them a page without
 // access, and what is known of the code that writes them.
 inline constexpr uint64_t kReports = 0x2f20'0000'0000;
-inline constexpr uint64_t kReportsSize = 0x10'0000;
+inline constexpr uint64_t kReportsSize = 0x20'0000;
 inline constexpr uint64_t kReportSites = 0x2f30'0000'0000;
-inline constexpr uint64_t kReportSitesSize = 0x4000'0000;
+inline constexpr uint64_t kReportSitesSize = 0x1000'0000;
 
 // The shadow of the guest's memory (shadow_hot.cc): one byte for each, at a distance that translated code
 // reaches by a gs: prefix (the jump table is GS's base) and a 32-bit displacement. No multiple of 4096, or a

@@ -2,7 +2,7 @@
 //
 // A block that reports writes one record each time it is executed, into the buffer at layout::kReports:
 //
-//   word 0        u32 number of its ReportBlock, u32 0 (or `cut`, below)
+//   word 0        u32 ReportHead: which ReportBlock, and how many words this is; u32 0 (or `cut`, below)
 //   words 1 …     values of registers and memory, which its sites name by their place
 //   last word     the tick
 //
@@ -71,14 +71,38 @@ struct ReportedAccess {
 };
 static_assert(sizeof(ReportedAccess) == 64);
 
-inline constexpr uint32_t kFirstReportUnit = 8;  // smaller numbers are the ids above
-inline constexpr uint32_t kMostReportUnits = layout::kReportSitesSize / sizeof(ReportSite) - 1000;
+// A block and its sites begin at a multiple of kReportUnit, a cache line: nearly all need one or two.
+inline constexpr uint64_t kReportUnit = 64;
+inline constexpr uint32_t kFirstReportUnit = 1;  // so that all heads are larger than the ids above
+inline constexpr uint32_t kMostReportUnits = layout::kReportSitesSize / kReportUnit - 200;
+inline uint32_t report_units(unsigned sites) {
+  return static_cast<uint32_t>((sizeof(ReportBlock) + sites * sizeof(ReportSite) + kReportUnit - 1) /
+                               kReportUnit);
+}
 inline ReportBlock* report_block(uint32_t unit) {
-  return reinterpret_cast<ReportBlock*>(layout::kReportSites) + unit;
+  return reinterpret_cast<ReportBlock*>(layout::kReportSites + unit * kReportUnit);
 }
 inline ReportSite* report_sites(uint32_t unit) {
-  return reinterpret_cast<ReportSite*>(layout::kReportSites) + unit + 1;
+  return reinterpret_cast<ReportSite*>(report_block(unit) + 1);
 }
+
+// The first word of a block's record has the length, too: whoever reads finds the next record without
+// waiting for what is known of this one.
+struct ReportHead {
+  static constexpr unsigned kWordBits = 9;
+  static constexpr unsigned kMostWords = (1 << kWordBits) - 1;
+  uint32_t unit, words, cut;
+};
+inline constexpr uint32_t report_head(uint32_t unit, unsigned words) {
+  return unit << ReportHead::kWordBits | words;
+}
+inline constexpr ReportHead report_head(uint64_t word) {
+  const auto low = static_cast<uint32_t>(word);
+  return {low >> ReportHead::kWordBits, low & ReportHead::kMostWords, static_cast<uint32_t>(word >> 32)};
+}
+// As a constant of 32 bits that is extended with its sign.
+static_assert(kMostReportUnits < 1u << (31 - ReportHead::kWordBits));
+static_assert(report_head(kFirstReportUnit, 0) > ReportedAccess::kId);
 
 // Bytes of records that still fit.
 inline uint64_t report_room() {
@@ -103,6 +127,7 @@ struct Reporting {
   uint32_t unit = 0;
   uint8_t* start = nullptr;    // of its translation
   uint8_t* tick_at = nullptr;  // the displacement of the tick's place
+  uint8_t* head_at = nullptr;  // the constant of its first word
   uint16_t known[16] = {};     // the word that has the value of a register; 0: none
   int64_t since[16] = {};      // … and what was added to the register since
   uint16_t known_fs = 0;

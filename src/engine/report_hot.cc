@@ -39,7 +39,10 @@ using isa::Load;
 using isa::Store;
 
 constexpr uint32_t kSpill = BACKSTEP_FIELD(report_spill);
-constexpr unsigned kMostSites = 64 * 3;
+// An instruction adds at most: the bases of what it loads and stores, what it loads, what was where it
+// stores and what is there then.
+constexpr unsigned kMostBlock = 64, kMostWordsEach = 5;
+static_assert(kMostBlock * kMostWordsEach + 2 <= ReportHead::kMostWords);
 
 bool is_wanted(Address pc) {
   const Cache& c = bs_cache;
@@ -154,14 +157,17 @@ void emit_prologue(Reporting& r, Emitter& e) {
   e.store(r.scratch, kSpill + 8);
   e.load(r.pointer, BACKSTEP_FIELD(report_at));
   bs_cache.vector ? emit_vector_tick(e, r) : emit_memory_tick_word(e, r);
-  emit_operand(e, false, true, false, 0xc7, 0, {.base = r.pointer});  // mov qword [pointer], number
-  e.u32(r.unit);
+  emit_operand(e, false, true, false, 0xc7, 0, {.base = r.pointer});  // mov qword [pointer], head
+  r.head_at = e.p;
+  e.u32(0);
   report_block(r.unit)->prologue = static_cast<uint16_t>(e.p - r.start);
 }
 
 void emit_epilogue(Reporting& r, Emitter& e, Address guest) {
   const uint32_t tick = 8 * r.words;
   __builtin_memcpy(r.tick_at, &tick, sizeof tick);
+  const uint32_t head = report_head(r.unit, r.words + 1);
+  __builtin_memcpy(r.head_at, &head, sizeof head);
   emit_operand(e, false, true, false, 0x8d, r.pointer, {.base = r.pointer, .disp = tick + 8});  // lea
   e.store(r.pointer, BACKSTEP_FIELD(report_at));
   e.load(r.pointer, kSpill);

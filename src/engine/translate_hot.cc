@@ -588,7 +588,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
                  0,
                  range->stable,
                  report.any ? report.unit : 0};
-  if (report.any) c.report_units += 1 + report.sites;
+  if (report.any) c.report_units += report_units(report.sites);
   c.meta += 2 * count;
   c.hot = b.e.p;
   c.stats.blocks++;

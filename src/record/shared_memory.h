@@ -6,9 +6,9 @@
 // that it kept when it gave the page back. Pages that are not held have no access rights in the guest, pages
 // held for reading cannot be written; the fault of the first access acquires them, at an exact control point.
 // Who holds a page and is asked for it (a signal) gives it back at its next instruction boundary, but not
-// before the guest has had it for a moment, or two that quarrel about a page would do nothing else. A process that
-// waits in the kernel is not asked: its pages are taken (`asleep`), and it is told when it wakes up. While
-// only one process has the object mapped it owns all of it, without protection and at no cost.
+// before the guest has had it for a moment, or two that quarrel about a page would do nothing else. A process
+// that waits in the kernel is not asked: its pages are taken (`asleep`), and it is told when it wakes up.
+// While only one process has the object mapped it owns all of it, without protection and at no cost.
 //
 // Who holds what is in a control file in the recording's folder, one per object, which all recorders map.
 //

@@ -54,6 +54,7 @@ void ReportedAccesses::begin() {
     reports.full = [this] { take(); };
     looked_at_ = 0;
   }
+  unwanted_run_ = false;
   engine::bs_writer = {};
   process_.engine().set_report(std::move(reports));
 }
@@ -64,13 +65,27 @@ void ReportedAccesses::make_room() {
 
 void ReportedAccesses::begin_run(uint64_t event, int thread) {
   if (!wanted_) return;
+  if (unwanted_run_) context().report_at = run_at_;
   make_room();
+  run_at_ = context().report_at;
+  run_event_ = event, run_thread_ = thread;
+  unwanted_run_ = only_ && thread != only_;
   engine::report_context(event, static_cast<uint32_t>(thread));
+}
+
+// Something else than a block of the run is going to be reported, of that thread.
+void ReportedAccesses::begin_record(int thread) {
+  if (unwanted_run_ && thread == only_) {
+    context().report_at = run_at_;
+    engine::report_context(run_event_, static_cast<uint32_t>(run_thread_));
+    unwanted_run_ = false;
+  }
+  make_room();
 }
 
 void ReportedAccesses::begin_writing(const Position& at, int thread, bool by_kernel) {
   if (!wanted_) return;
-  make_room();
+  begin_record(thread);
   engine::end_write();
   engine::bs_writer = {.writing = true,
                        .by_kernel = by_kernel,
@@ -113,7 +128,7 @@ void ReportedAccesses::begin_alone(const Position& at, int thread) {
 
 void ReportedAccesses::end_alone(bool done) {
   if (!wanted_) return;
-  make_room();
+  begin_record(alone_thread_);
   const uint64_t times = count_ - context().gpr[RCX];
   if (alone_.repeated ? times == 0 : !done) return;
   const auto& code = taps_.accesses()->code;
@@ -166,28 +181,37 @@ void ReportedAccesses::log(Tick tick, uint64_t event, Address pc, int thread, co
   taps_.log_access(tick, event, pc, thread, access);
 }
 
-void ReportedAccesses::take_block(const uint64_t* record) {
-  const auto unit = static_cast<uint32_t>(record[0]), cut = static_cast<uint32_t>(record[0] >> 32);
-  const engine::ReportBlock& block = *engine::report_block(unit);
-  const engine::ReportSite* site = engine::report_sites(unit);
-  const Tick tick = record[block.words - 1];
-  if ((only_ && thread_ != only_) || tick < from_ || tick >= to_) return;
-  for (unsigned i = 0; i < block.sites; i++, site++) {
-    if (cut && site->instruction + 1u >= cut) return;
-    const Address address = site->add + (site->address_at ? record[site->address_at] : 0);
-    // Nearly all of them end here, so this is what a sweep costs.
-    if (address - low_ >= reach_ || !is_wanted(address, site->size)) continue;
-    const uint64_t old_value = first_of(record[site->old_at], site->size);
-    const uint64_t new_value = first_of(site->new_at ? record[site->new_at] : site->value, site->size);
-    log(tick, event_, block.guest + site->pc, thread_,
-        {address, old_value, new_value, site->size, site->store, false, {}});
+// As many blocks as follow each other.
+const uint64_t* ReportedAccesses::take_blocks(const uint64_t* at, const uint64_t* end) {
+  const Address low = low_;
+  const uint64_t reach = reach_;
+  while (at < end) {
+    const uint64_t* record = at;
+    const engine::ReportHead head = engine::report_head(record[0]);
+    if (head.unit < engine::kFirstReportUnit) break;
+    at += head.words;
+    const engine::ReportBlock& block = *engine::report_block(head.unit);
+    const engine::ReportSite* site = engine::report_sites(head.unit);
+    const engine::ReportSite* const last = site + block.sites;
+    for (; site != last; site++) {
+      // Nearly all of them end here, so this is what a sweep costs. (Word 0 of a record is no address.)
+      const Address address = site->add + (site->address_at ? record[site->address_at] : 0);
+      if (address - low >= reach) continue;
+      if (head.cut && site->instruction + 1u >= head.cut) break;
+      if (!is_wanted(address, site->size)) continue;
+      const uint64_t old_value = first_of(record[site->old_at], site->size);
+      const uint64_t new_value = first_of(site->new_at ? record[site->new_at] : site->value, site->size);
+      log(record[head.words - 1], event_, block.guest + site->pc, thread_,
+          {address, old_value, new_value, site->size, site->store, false, {}});
+    }
   }
+  return at;
 }
 
 void ReportedAccesses::take() {
   if (!wanted_) return;
   const auto* at = reinterpret_cast<const uint64_t*>(layout::kReports);
-  const auto* end = reinterpret_cast<const uint64_t*>(context().report_at);
+  const auto* end = reinterpret_cast<const uint64_t*>(unwanted_run_ ? run_at_ : context().report_at);
   while (at < end) {
     const auto id = static_cast<uint32_t>(*at);
     if (id == engine::ReportContext::kId) {
@@ -204,11 +228,11 @@ void ReportedAccesses::take() {
             {a.address, a.old_value, a.new_value, a.size, a.store, a.by_kernel, {}});
       at += sizeof a / sizeof *at;
     } else {
-      take_block(at);
-      at += engine::report_block(id)->words;
+      at = take_blocks(at, end);
     }
   }
   engine::empty_reports();
+  run_at_ = layout::kReports;
   if (taps_.logged() - looked_at_ > kMany) context().stop_request = 1;
 }
 

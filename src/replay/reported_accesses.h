@@ -40,7 +40,8 @@ class ReportedAccesses {
 
  private:
   void make_room();
-  void take_block(const uint64_t* record);
+  void begin_record(int thread);
+  const uint64_t* take_blocks(const uint64_t* at, const uint64_t* end);
   bool is_wanted(Address address, uint64_t size) const;
   void log(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
 
@@ -53,6 +54,12 @@ class ReportedAccesses {
   Address low_ = 0;  // what begins at low_ or less than reach_ behind it may be wanted
   uint64_t reach_ = ~0ull;
   uint64_t looked_at_ = 0;  // size of the log when somebody looked last
+  // The guest runs a thread that nobody asks about: what it reports since `run_at_`, where its ReportContext
+  // stands, is thrown away unseen.
+  bool unwanted_run_ = false;
+  Address run_at_ = 0;
+  uint64_t run_event_ = 0;
+  int run_thread_ = 0;
   // While the buffer is read.
   uint64_t event_ = 0;
   int thread_ = 0;
