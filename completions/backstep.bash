@@ -24,8 +24,8 @@ _backstep() {
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
-    ps) options="--json -h --help" ;;
-    dump) options="-a --all -n --limit --from -k --kind -s --strings -p --process --pc --json -h --help" ;;
+    ps) options="-w --wide --json -h --help" ;;
+    dump) options="-a --all -n --limit --from -k --kind --failed --grep -s --strings -p --process --pc --json -h --help" ;;
     syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;

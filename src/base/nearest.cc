@@ -1,49 +1,81 @@
 // The distance of two words is the number of letters to insert, drop, replace or swap with their neighbour
-// (Damerau-Levenshtein, in the form that touches no letter twice). A name that holds the whole word
-// ('newfstatat' for 'fstatat') is as near as one typing mistake.
+// (Damerau-Levenshtein, in the form that touches no letter twice).
 #include "base/nearest.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace backstep {
-namespace {
 
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); i++) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); j++) d[0][j] = j;
-  for (size_t i = 1; i <= a.size(); i++)
+size_t edit_distance(std::string_view a, std::string_view b, size_t most) {
+  constexpr size_t kLongest = 200;
+  if (a.size() > kLongest || b.size() > kLongest) return most + 1;
+  if ((a.size() > b.size() ? a.size() - b.size() : b.size() - a.size()) > most) return most + 1;
+  size_t rows[3][kLongest + 1];
+  size_t *before = rows[0], *row = rows[1], *next = rows[2];
+  for (size_t j = 0; j <= b.size(); j++) row[j] = j;
+  for (size_t i = 1; i <= a.size(); i++) {
+    next[0] = i;
+    size_t least = i;
     for (size_t j = 1; j <= b.size(); j++) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      size_t change = row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      next[j] = std::min({change, row[j] + 1, next[j - 1] + 1});
+      // Two letters in the wrong order are one mistake.
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        next[j] = std::min(next[j], before[j - 2] + 1);
+      least = std::min(least, next[j]);
     }
-  return d[a.size()][b.size()];
+    if (least > most) return most + 1;
+    std::tie(before, row, next) = std::tuple(row, next, before);
+  }
+  return std::min(row[b.size()], most + 1);
 }
 
-}  // namespace
+// A third of the letters may be wrong; no worse than what there is already.
+size_t Nearest::limit() const {
+  size_t limit = std::max<size_t>(asked_.size() / 3, 1);
+  return found_.size() >= most_ && most_ > 0 ? std::min(limit, found_.back().distance) : limit;
+}
 
-std::vector<std::string> nearest_names(std::string_view word, const std::vector<std::string>& candidates,
-                                       size_t most) {
-  constexpr size_t kLongest = 64;  // nobody mistypes more than that, and the distance takes n * m steps
-  if (word.empty() || word.size() > kLongest) return {};
-  const size_t limit = std::max<size_t>(1, word.size() / 3);
-  std::vector<std::pair<size_t, std::string>> found;
-  for (const std::string& name : candidates) {
-    if (name.size() > kLongest || name == word) continue;
-    const bool part = word.size() > 2 && name.find(word) != std::string::npos;
-    const size_t d = part ? 1 : distance(word, name);
-    if (d <= limit) found.emplace_back(d, name);
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    if (a.first != b.first) return a.first < b.first;
-    return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second < b.second;
-  });
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+bool Nearest::wants(std::string_view compared) const {
+  if (most_ == 0 || compared.empty()) return false;
+  size_t distance = edit_distance(asked_, compared, limit());
+  return distance <= limit() && distance < std::max(asked_.size(), compared.size());
+}
+
+void Nearest::offer(std::string_view compared, std::string_view name) {
+  if (wants(compared)) offer_at(edit_distance(asked_, compared, limit()), name);
+}
+
+void Nearest::offer_at(size_t distance, std::string_view name) {
+  if (distance > limit()) return;
+  if (std::any_of(found_.begin(), found_.end(), [&](const Found& f) { return f.name == name; })) return;
+  // Stable: of names as near as each other, those that came first stay.
+  auto at = std::upper_bound(found_.begin(), found_.end(), distance,
+                             [](size_t d, const Found& f) { return d < f.distance; });
+  found_.insert(at, {distance, std::string(name)});
+  if (found_.size() > most_) found_.pop_back();
+}
+
+std::vector<std::string> Nearest::names() const {
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(most, found.size()); i++) names.push_back(found[i].second);
+  for (const Found& f : found_) names.push_back(f.name);
   return names;
+}
+
+std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> candidates,
+                                       size_t most) {
+  // Of names that are as near as each other the shorter ones come first.
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; });
+  Nearest nearest(word, most);
+  for (const std::string& name : candidates) {
+    if (name == word) continue;
+    const bool part = word.size() > 2 && name.find(word) != std::string::npos;
+    part ? nearest.offer_at(1, name) : nearest.offer(name);
+  }
+  return nearest.names();
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

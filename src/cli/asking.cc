@@ -32,17 +32,19 @@ void Asking::add_options(CommandLine& line) {
   line.add_engine_options(replay.engine);
 }
 
-void Asking::take_dir(std::vector<std::string>& arguments, size_t least) {
+void Asking::take_dir(std::vector<std::string>& arguments, size_t least, size_t most) {
   if (arguments.size() <= least) return;
   const std::string& last = arguments.back();
   try {
     recording::Library::standard().resolve(last);
-  } catch (const Error&) {
-    if (last.find('/') == std::string::npos) return;
-    throw;
+    dir = last;
+    arguments.pop_back();
+  } catch (const Error& e) {
+    if (last.find('/') != std::string::npos) throw;
+    if (arguments.size() > most) throw Error(e.what(), kExitUsage);
   }
-  dir = last;
-  arguments.pop_back();
+  if (arguments.size() > most)
+    throw Error(fmt::format("what is '{}' for? Words with spaces need quotes", arguments[most]), kExitUsage);
 }
 
 std::unique_ptr<session::Several> Asking::open_several() {

@@ -1,6 +1,7 @@
 // What all commands that ask a recording have in common: which recording and process, which stretch of the
 // run, a progress bar.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,8 +18,9 @@ struct Asking {
   ReplayOptions replay;
 
   void add_options(CommandLine& line);
-  // The last positional argument is DIR if it is a recording's name or folder.
-  void take_dir(std::vector<std::string>& arguments, size_t least);
+  // The last positional argument is DIR if it is a recording's name or folder; more than `most` others, which
+  // may have been meant as one, are an error.
+  void take_dir(std::vector<std::string>& arguments, size_t least, size_t most = SIZE_MAX);
   // Opens it; throws Error.
   std::unique_ptr<session::Session> open();
   // … if it is about several processes; null: about one.

@@ -110,10 +110,7 @@ int assert_command(const Args& args) {
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty())
     throw Error("what is asserted? For example: backstep assert 'never call abort'", kExitUsage);
-  asking.take_dir(arguments, 1);
-  if (arguments.size() > 1)
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
-                kExitUsage);
+  asking.take_dir(arguments, 1, 1);
   const auto assertions = events::parse_assertions(assertions_in(arguments[0]));
   if (assertions.empty()) throw Error(fmt::format("there is no assertion in '{}'", arguments[0]), kExitUsage);
 

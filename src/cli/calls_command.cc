@@ -179,10 +179,7 @@ int calls_command(const Args& args) {
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty())
     throw Error("calls of which function? For example: backstep calls malloc", kExitUsage);
-  asking.take_dir(arguments, 1);
-  if (arguments.size() > 1)
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
-                kExitUsage);
+  asking.take_dir(arguments, 1, 1);
   if (limit == 0) return 0;
   request.function = arguments[0];
   if (!tree || limit != ~0ull) request.limit = limit;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
@@ -29,15 +30,30 @@ struct DumpOptions {
   uint64_t process = 1;
   bool pc = false;
   bool all = false;
+  bool failed = false;
+  std::string grep;
   bool json = false;
 
   bool wants(const Event& event) const {
     if (event.number < from) return false;
+    if (failed && !events::has_failed(event)) return false;
+    if (!grep.empty() && events::event_text(event, strings).find(grep) == std::string::npos) return false;
     if (kinds.empty()) return true;
     std::string kind = events::kind_name(event.kind), name = events::event_name(event);
     return std::any_of(kinds.begin(), kinds.end(), [&](const auto& k) { return k == kind || k == name; });
   }
 };
+
+// A name that no event can have would print nothing, which says that there are none.
+void check_kinds(const DumpOptions& options) {
+  if (options.kinds.empty()) return;
+  const std::vector<std::string> names = events::event_names();
+  for (const std::string& kind : options.kinds)
+    if (std::find(names.begin(), names.end(), kind) == names.end())
+      throw Error(
+          fmt::format("there is no kind of event and no system call '{}'{}", kind, did_you_mean(kind, names)),
+          kExitUsage);
+}
 
 void print_event(const Event& event, uint64_t process, const DumpOptions& options) {
   if (options.json) {
@@ -86,6 +102,7 @@ int dump_command(const Args& args) {
       "Examples:\n"
       "  backstep dump | less\n"
       "  backstep dump -k openat -k read sort-1\n"
+      "  backstep dump --failed --grep /etc/\n"
       "  backstep dump --from 1000 -n 20 --pc\n"
       "  backstep dump --all -k write -k read make-1\n"
       "  backstep dump --json | jq 'select(.result < 0)'");
@@ -96,6 +113,8 @@ int dump_command(const Args& args) {
                   "checksum, note, end, turn) or this system call; can be repeated")
       .type_name("KIND")
       .one_value_each();
+  line.add_flag("--failed", options.failed, "only system calls that answered with an error");
+  line.add_option("--grep", options.grep, "only events in whose text this is").type_name("TEXT");
   line.add_option("-s,--strings", options.strings, "bytes shown of strings and buffers (32)").type_name("N");
   line.add_option("-p,--process", process, "the log of this process: a pid, or #N as in 'backstep ps'")
       .type_name("PID|#N");
@@ -106,6 +125,7 @@ int dump_command(const Args& args) {
   line.add_flag("--json", options.json, "one JSON object per line");
   line.add_option("DIR", options.dir);
   if (auto status = line.parse_args(args)) return *status;
+  check_kinds(options);
 
   auto r = recording::Library::standard().resolve(options.dir);
   if (options.all) {
@@ -120,11 +140,16 @@ int dump_command(const Args& args) {
   }
   recording::LogReader log(r.log_path(options.process), recording::first_thread(r, options.process));
   Event event;
-  for (uint64_t shown = 0; shown < options.limit && log.next(event);) {
+  uint64_t shown = 0, events = 0;
+  while (shown < options.limit && log.next(event)) {
+    events = event.number + 1;
     if (!options.wants(event)) continue;
     print_event(event, options.process, options);
     shown++;
   }
+  if (shown < options.limit && options.from && options.from >= events)
+    throw Error(fmt::format("there is no event {}: the last one is {}", options.from, events - 1),
+                kExitUsage);
   if (auto damage = log.damage()) throw Error(*damage, kExitDivergence);
   return 0;
 }

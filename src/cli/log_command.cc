@@ -80,10 +80,7 @@ int log_command(const Args& args) {
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty())
     throw Error("what is to be logged? For example: backstep log 'parse.c:42' 'n={n}'", kExitUsage);
-  asking.take_dir(arguments, 1);
-  if (arguments.size() > 2)
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[2]),
-                kExitUsage);
+  asking.take_dir(arguments, 1, 2);
 
   const session::LogText text(arguments.size() > 1 ? arguments[1] : "");
   session::LogRequest request{arguments[0], text.values(), stack, {}};

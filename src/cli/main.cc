@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "guest/image.h"
 #include "record/record.h"
 
 namespace {
@@ -66,6 +68,17 @@ void check_cpu() {
     throw Error("this CPU is too old for backstep: it has no SSE4.2");
 }
 
+// `backstep ./prog` and `backstep python3 x.py` want to record.
+std::string unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  std::string text = fmt::format("there is no command '{}'", name);
+  if (const std::string near = did_you_mean(name, names); !near.empty()) return text + near;
+  if (guest::is_program(name))
+    return text + fmt::format("; to record that program: backstep record {} …", name);
+  return text + "; 'backstep --help' lists them";
+}
+
 int run(int argc, char** argv) {
   if (argc < 2) {
     print_help(stderr);
@@ -87,7 +100,7 @@ int run(int argc, char** argv) {
     check_cpu();
     return command.run(Args(argv + 2, argv + argc));
   }
-  throw Error(fmt::format("there is no command '{}'; 'backstep --help' lists them", name), kExitUsage);
+  throw Error(unknown_command(name), kExitUsage);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "engine/translations.h"
 
 namespace backstep::cli {
@@ -46,6 +47,20 @@ class Manners : public CLI::Formatter {
  private:
   std::string usage_;
 };
+
+// What was too much: an option that there is not, mostly.
+std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
+  for (const std::string& extra : app.remaining()) {
+    if (extra.size() < 2 || extra[0] != '-') continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options())
+      if (!option->get_group().empty())
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::string asked = extra.substr(0, extra.find('='));
+    return fmt::format("there is no option '{}'{}", asked, did_you_mean(asked, names));
+  }
+  return error.what();
+}
 
 }  // namespace
 
@@ -116,6 +131,10 @@ std::optional<int> CommandLine::parse_args(const Args& args) {
   } catch (const CLI::CallForHelp&) {
     std::cout << app_->help();
     return 0;
+  } catch (const CLI::ExtrasError& e) {
+    throw Error(fmt::format("{}\nusage: {}\nSee 'backstep {} --help'.", unexpected(*app_, e), usage_,
+                            app_->get_name()),
+                kExitUsage);
   } catch (const CLI::ParseError& e) {
     throw Error(fmt::format("{}\nusage: {}\nSee 'backstep {} --help'.", e.what(), usage_, app_->get_name()),
                 kExitUsage);

@@ -30,10 +30,10 @@ std::string time_of_day(uint64_t ns) {
 }  // namespace
 
 int ps_command(const Args& args) {
-  bool json = false;
+  bool json = false, wide = false;
   std::string dir;
   CommandLine line(
-      "ps", "[--json] [DIR]",
+      "ps", "[-w] [--json] [DIR]",
       "Lists the processes of a recording: number, pid, how it began (start; fork: as a copy of\n"
       "its parent; exec: a new program in the same process; spawn: a new program in a new\n"
       "process, by vfork or posix_spawn), end, when it began, how long it took, processor time\n"
@@ -44,6 +44,7 @@ int ps_command(const Args& args) {
       "  backstep ps\n"
       "  backstep replay --autopilot -p 4711\n"
       "  backstep ps --json make-1 | jq '.[] | select(.end.kind == \"signal\")'");
+  line.add_flag("-w,--wide", wide, "whole command lines");
   line.add_flag("--json", json, "as JSON");
   line.add_option("DIR", dir);
   if (auto status = line.parse_args(args)) return *status;
@@ -64,7 +65,7 @@ int ps_command(const Args& args) {
                  time(facts.duration_ns), time(facts.cpu_ns), format_count(facts.ticks),
                  format_count(facts.events),
                  std::string(static_cast<size_t>(2 * std::max(indent, 0)), ' ') +
-                     shorten(format_command(info.argv), 70)});
+                     shorten(format_command(info.argv), wide ? std::string::npos : 70)});
       Json j = {{"number", info.number},
                 {"pid", info.pid},
                 {"born", born},

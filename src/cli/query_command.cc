@@ -95,10 +95,7 @@ int query_command(const Args& args) {
     throw Error(
         "what is to be found? For example: backstep query 'goto last backward store where addr=&total'",
         kExitUsage);
-  asking.take_dir(arguments, 1);
-  if (arguments.size() > 1)
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
-                kExitUsage);
+  asking.take_dir(arguments, 1, 1);
   request.query = arguments[0];
   const events::Query query = events::parse_query(request.query);
   if (!at.empty() && query.from != events::Query::From::Current)

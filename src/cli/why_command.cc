@@ -47,10 +47,7 @@ int why_command(const Args& args) {
   line.add_option("EXPRESSION", arguments);
   if (auto status = line.parse_args(args)) return *status;
   if (arguments.empty()) throw Error("why what? For example: backstep why total", kExitUsage);
-  asking.take_dir(arguments, 1);
-  if (arguments.size() > 1)
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments[1]),
-                kExitUsage);
+  asking.take_dir(arguments, 1, 1);
   request.expression = arguments[0];
   request.tid = static_cast<int>(tid);
   if (frame != ~0ull) request.frame = frame;

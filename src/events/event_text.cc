@@ -145,6 +145,23 @@ std::string event_name(const recording::Event& event) {
   }
 }
 
+std::vector<std::string> event_names() {
+  std::vector<std::string> names(std::begin(kKinds) + 1, std::end(kKinds));
+  for (int nr = 0; nr < guest::kSyscallCount; nr++)
+    if (const char* name = guest::syscall_row(static_cast<uint64_t>(nr)).name) names.emplace_back(name);
+  for (auto op = static_cast<uint16_t>(engine::HostOp::Cpuid);
+       op <= static_cast<uint16_t>(engine::HostOp::Xgetbv); op++)
+    names.emplace_back(instruction_name(op));
+  for (int signo = 1; signo < NSIG; signo++) names.push_back(signal_name(signo));
+  return names;
+}
+
+bool has_failed(const recording::Event& event) {
+  constexpr int64_t kMostErrors = 4095;
+  return event.kind == EventKind::Syscall && event.result < 0 && event.result >= -kMostErrors &&
+         event.result != guest::kNotMade;
+}
+
 std::string event_text(const recording::Event& event, size_t strings) {
   switch (event.kind) {
     case EventKind::Syscall:

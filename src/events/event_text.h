@@ -1,6 +1,7 @@
 // Events in words: one line for people, one JSON object for programs.
 #pragma once
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,10 @@ namespace backstep::events {
 const char* kind_name(recording::EventKind kind);  // "syscall", "map", …
 // Name of what happened: the system call, instruction or signal; else the kind.
 std::string event_name(const recording::Event& event);
+// All that kind_name() and event_name() can say.
+std::vector<std::string> event_names();
+// Did the call answer with an error? (One that was not made yet did not.)
+bool has_failed(const recording::Event& event);
 
 // What stands behind number and tick in `dump`: `read(3, "…", 64) = 64`, `rdtsc = 0x…`, `map …`.
 // `strings`: bytes shown of strings and buffers.

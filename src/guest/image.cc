@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -265,6 +266,19 @@ std::vector<uint64_t> auxiliary_vector(const ElfImage& program, uint64_t bias, u
 }
 
 }  // namespace
+
+bool is_program(const std::string& name) {
+  const char* path = getenv("PATH");
+  try {
+    const std::string file =
+        find_program(name, path ? std::vector{std::string("PATH=") + path} : std::vector<std::string>());
+    struct stat st;
+    return !stat(file.c_str(), &st) && S_ISREG(st.st_mode) &&
+           !faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS);
+  } catch (const LoadError&) {
+    return false;
+  }
+}
 
 LoadError::LoadError(const std::string& sentence, int err)
     : Error(sentence, err == ENOENT ? kExitNotFound : kExitNotExecutable), err(err) {}

@@ -48,6 +48,9 @@ struct StartState {
   bool lost_privilege = false;    // setuid/setgid bits or file capabilities that do not take effect under us
 };
 
+// Whether the shell would find a program of that name, and may execute it.
+bool is_program(const std::string& name);
+
 struct StartOptions {
   std::string path;               // file to run, as given to execve; empty: look for argv[0]
   std::vector<std::string> argv;  // without `path`, argv[0] is looked up in PATH unless it has a slash

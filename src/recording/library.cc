@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hot.h"
+#include "base/nearest.h"
 #include "recording/shared_folder.h"
 
 namespace backstep::recording {
@@ -215,9 +216,23 @@ Recording Library::resolve(const std::string& argument) const {
   }
   std::error_code ec;
   if (fs::exists(path, ec))
-    throw Error(fmt::format("{} is not a recording: it has no manifest.json", argument));
-  throw Error(fmt::format("there is no recording '{}', neither in {} nor as a path: see 'backstep ls'",
-                          argument, dir_));
+    throw Error(
+        fmt::format("{} is not a recording: it has no manifest.json{}", argument, near_recording(argument)));
+  const std::string near = near_recording(argument);
+  throw Error(fmt::format("there is no recording '{}', neither in {} nor as a path{}", argument, dir_,
+                          near.empty() ? ": see 'backstep ls'" : near));
+}
+
+// A program's name means its newest recording, most likely.
+std::string Library::near_recording(const std::string& argument) const {
+  std::vector<std::string> names;
+  uint64_t newest = 0;
+  for (const Recording& recording : list()) {
+    names.push_back(recording.name());
+    newest = std::max(newest, number_of(recording.name(), argument));
+  }
+  if (newest) return fmt::format("; did you mean '{}-{}'?", argument, newest);
+  return did_you_mean(argument, names);
 }
 
 std::vector<Recording> Library::list() const {

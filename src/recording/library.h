@@ -106,6 +106,7 @@ class Library {
 
  private:
   void set_latest(const std::string& target) const;
+  std::string near_recording(const std::string& argument) const;
   void register_elsewhere(const std::string& absolute) const;
 
   std::string dir_;  // absolute

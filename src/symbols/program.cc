@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "symbols/program_index.h"
 #include "symbols/program_names.h"
 #include "symbols/unwind_rules.h"

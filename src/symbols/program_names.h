@@ -45,30 +45,4 @@ bool path_ends_with(std::string_view path, std::string_view asked);
 // Without ".", "..", and doubled slashes; relative ones are taken from `folder`.
 std::string clean_path(std::string_view path, std::string_view folder);
 
-// How many letters must be changed, left out or added to make one of the other; at most `most` + 1.
-size_t edit_distance(std::string_view a, std::string_view b, size_t most);
-
-// Keeps the nearest of many names.
-class Nearest {
- public:
-  Nearest(std::string_view asked, size_t most);
-  // Whether a name is near enough to be worth an offer.
-  bool wants(std::string_view compared) const;
-  void offer(std::string_view name) { offer(name, name); }
-  // Compared by one name, shown by another.
-  void offer(std::string_view compared, std::string_view name);
-  std::vector<std::string> names() const;
-
- private:
-  struct Found {
-    size_t distance;
-    std::string name;
-  };
-  size_t limit() const;
-
-  std::string asked_;
-  size_t most_;
-  std::vector<Found> found_;  // nearest first
-};
-
 }  // namespace backstep::symbols

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "symbols/program_index.h"
 #include "symbols/program_names.h"
 

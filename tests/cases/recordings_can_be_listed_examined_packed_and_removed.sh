@@ -44,6 +44,8 @@ info=$("$BACKSTEP" info --json)
 "$BACKSTEP" dump cat-1 | seen -E 'openat\(AT_FDCWD, "missing", O_RDONLY\) = -1 ENOENT' || fail "dump of openat"
 [ "$("$BACKSTEP" dump -n 3 --from 5 | awk '{print $1}' | tr '\n' ' ')" = "5 6 7 " ] || fail "dump --limit --from"
 "$BACKSTEP" dump -k openat cat-1 | grep -v ' openat(' && fail "dump --kind"
+"$BACKSTEP" dump --failed cat-1 | grep -vE '\) = -1 E[A-Z0-9]+ ' && fail "dump --failed has what did not fail"
+[ "$("$BACKSTEP" dump --failed --grep missing cat-1 | grep -c 'openat(.*"missing"')" = 1 ] || fail "dump --failed --grep"
 point=$(jq -r .end.crash.text <<<"$info")
 [ "$("$BACKSTEP" dump --pc -k end | awk '{print $2}')" = "$point" ] || fail "dump and info differ about the crash"
 [ "$("$BACKSTEP" dump --json | jq -s 'map(.event) == [range(length)]')" = true ] || fail "dump --json: numbers"

@@ -17,5 +17,12 @@ TEST(Nearest, FindsTypingMistakesAndPartsOfNames) {
   EXPECT_EQ(did_you_mean("nothing", names), "");
 }
 
+TEST(Nearest, AreNearIfFewLettersDiffer) {
+  EXPECT_EQ(edit_distance("kitten", "sitting", 5), 3u);
+  EXPECT_EQ(edit_distance("abc", "acb", 5), 1u);
+  EXPECT_EQ(edit_distance("abc", "xyzxyz", 2), 3u);
+  EXPECT_EQ(edit_distance("", "", 2), 0u);
+}
+
 }  // namespace
 }  // namespace backstep

@@ -577,12 +577,5 @@ TEST(Names, OfVariantsStandForTheFunction) {
   EXPECT_EQ(split_clone(".hidden").base, ".hidden");
 }
 
-TEST(Names, AreNearIfFewLettersDiffer) {
-  EXPECT_EQ(edit_distance("kitten", "sitting", 5), 3u);
-  EXPECT_EQ(edit_distance("abc", "acb", 5), 1u);
-  EXPECT_EQ(edit_distance("abc", "xyzxyz", 2), 3u);
-  EXPECT_EQ(edit_distance("", "", 2), 0u);
-}
-
 }  // namespace
 }  // namespace backstep::symbols
