@@ -81,9 +81,9 @@ void Recorder::make_way(uint64_t number, bool exactly) {
   const auto fd = static_cast<int>(std::min<uint64_t>(number, INT_MAX));
   const auto& ours = bs_record.our_fds;
   const int highest = *std::max_element(std::begin(ours), std::end(ours));
-  const bool near = fd >= bs_record.crowded_from && fd <= highest;
-  if (exactly ? std::find(std::begin(ours), std::end(ours), fd) == std::end(ours) : !near) return;
-  if (fd < limit_on_descriptors()) move_descriptors(std::min(highest, INT_MAX / 4) * 4);
+  const bool met = std::find(std::begin(ours), std::end(ours), fd) != std::end(ours);
+  const bool near = !exactly && fd >= bs_record.crowded_from && fd <= highest;
+  if ((met || near) && fd < limit_on_descriptors()) move_descriptors(std::min(highest, INT_MAX / 4) * 4);
 }
 
 }  // namespace backstep::recorder

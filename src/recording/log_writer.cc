@@ -81,7 +81,7 @@ int move_fd_high(int fd, int least) {
     setrlimit(RLIMIT_NOFILE, &limit);
     if (moved >= 0) return moved;
   }
-  for (int want = top - 1; want > top - kRoom && want > fd; want--) {
+  for (int want = top - 1; want > std::max(top - kRoom, 2); want--) {
     if (fcntl(want, F_GETFD) != -1) continue;
     if (const int moved = moved_to(want); moved >= 0) return moved;
   }

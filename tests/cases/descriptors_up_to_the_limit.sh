@@ -6,4 +6,8 @@ LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree files "$P/thr_files"
 ulimit -Sn 64
 ulimit -Hn 6000
 LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree numbers "$P/fd_numbers"
+# Not all of the last ones can be had at the same time if the limit may not be raised; each of them can.
+ulimit -Sn 40
+ulimit -Hn 40
+OUTPUT=same REPLAYS=1 record_replay few "$P/fd_numbers" few
 ok
