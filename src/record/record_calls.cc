@@ -249,14 +249,20 @@ int64_t Recorder::special(const Syscall& row, uint64_t nr, const uint64_t args[6
       return logged(result);
     case SYS_dup2:
     case SYS_dup3:
+      if (!is_our_fd(args[0])) make_way(args[1], true);
       result = is_our_fd(args[0]) || is_our_fd(args[1]) ? -EBADF : execute(row, nr, args);
       if (result >= 0) set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
       return logged(result);
-    case SYS_fcntl:
+    case SYS_fcntl: {
+      const bool duplicates = args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC;
+      if (duplicates && !is_our_fd(args[0])) make_way(args[2], false);
       result = execute(row, nr, args);
-      if (result >= 0 && (args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC))
+      if (duplicates && result >= 0) {
         set_kind(static_cast<uint64_t>(result), kind_of(args[0]));
+        if (result >= bs_record.crowded_from) bs_record.crowded = true;
+      }
       return logged(result, true);
+    }
     case SYS_prctl:
       return do_prctl(row, args);
     case SYS_prlimit64:

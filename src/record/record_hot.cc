@@ -198,6 +198,22 @@ void begin_order(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   bs_record.given = has_order(row, kGives, nr, args) ? next_order() : 0;
 }
 
+// (Descriptors that come in messages are noted with the next one that comes otherwise: numbers are given out
+// in order.)
+void note_descriptor(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result) {
+  constexpr uint64_t kPipe = 22, kPipe2 = 293, kSocketpair = 53;
+  if (result < 0) return;
+  int64_t made = result;
+  if (nr == kPipe || nr == kPipe2 || nr == kSocketpair) {
+    int pair[2];
+    if (!read_guest(args[nr == kSocketpair ? 3 : 0], &pair)) return;
+    made = pair[1];
+  } else if (!(row.traits & kCreatesFd)) {
+    return;
+  }
+  if (made >= bs_record.crowded_from) bs_record.crowded = true;
+}
+
 void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   HotState& s = bs_record;
   for (int i = 0; i < row.argc; i++)
@@ -228,6 +244,7 @@ void execute_plain(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
     result = hot::syscall(nr, args);
   }
   s.result = result;
+  note_descriptor(row, nr, args, result);
   if (output) end_output(output);
 }
 
@@ -511,7 +528,7 @@ bool record_syscall_hot(Context& ctx) {
     s.logged = false;
     return false;
   }
-  if (s.pending_count || s.result == kNotMade || s.log->events >= s.next_checksum) {
+  if (s.pending_count || s.crowded || s.result == kNotMade || s.log->events >= s.next_checksum) {
     s.logged = true;
     return false;
   }
@@ -550,7 +567,7 @@ void expect_all() {
   HotState& s = bs_record;
   if (s.threads) s.turn_request = true;
   s.share_request = true;
-  if (s.our_fds[2] >= 0) s.outsider = true;
+  if (s.our_fds[kQueueFd] >= 0) s.outsider = true;
 }
 
 // Where the queue of signals has no room (RLIMIT_SIGPENDING), the kernel delivers this one all the same, but

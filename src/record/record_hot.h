@@ -25,12 +25,16 @@ inline constexpr uint8_t kFdMemory = 0x08;  // fd_kind: /proc/self/mem, to be wr
 inline constexpr uint8_t kFdFile = 0x40;    // fd_kind: a regular file or directory: never blocks
 inline constexpr unsigned kTimerHits = 64;
 inline constexpr unsigned kOurFds = 4;
+// Which is which: the log, our copy of stderr, the queue of inotify, the folder of the recording.
+inline constexpr int kLogFd = 0, kStderrFd = 1, kQueueFd = 2, kFolderFd = 3;
 
 struct HotState {
   recording::Appender* log;
   guest::CpuLevel cpu;
   uint64_t xcr0;
   int our_fds[kOurFds];  // descriptors that the guest must not touch; -1: none
+  int crowded_from;  // a descriptor of the guest's with this number, or a higher one, is too near to them …
+  bool crowded;      // … and there is one (record_descriptors.cc)
   uint8_t
       fd_kind[kTrackedFds];  // EventFlag kToStdout / kToStderr for descriptors of the first stdout / stderr
   bool shared_files;  // some file is mapped shared, or /proc/self/mem is open: calls that change files need a
@@ -102,6 +106,8 @@ engine::SignalVerdict record_signal_hot(int signo, void* info, void* ucontext, b
 // Parts of the above for recorder.cc.
 // Executes a plain call; sets result and old_counts.
 void execute_plain(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
+// Does a call that is over come with a descriptor that is too near to ours?
+void note_descriptor(const guest::Syscall& row, uint64_t nr, const uint64_t args[6], int64_t result);
 // A system call of the runner's that may sleep; kNotMade if something else has to be done first.
 long wait_for(uint64_t nr, const uint64_t args[6]);
 // Writes the event of a finished call. False: no room, `needed` says how much.

@@ -90,6 +90,7 @@ int64_t Recorder::set_limit(uint64_t resource, Limit& kept, uint64_t address) {
     if (setrlimit(RLIMIT_NOFILE, &real) != 0) return -errno;
     kept = next;
     tell_limits();
+    watch_descriptors();
     return 0;
   }
   kept = next;
@@ -119,6 +120,7 @@ int64_t Recorder::do_rlimit(const Syscall& row, uint64_t nr, const uint64_t args
     getrlimit(RLIMIT_NOFILE, &real);
     Limit& files = process_.limits.files;
     files = {real.rlim_cur, std::max<uint64_t>(std::min<uint64_t>(files.hard, real.rlim_max), real.rlim_cur)};
+    watch_descriptors();
   }
   Limits limits = process_.limits;
   if (!kept_limit(limits, resource)) return logged(execute(row, nr, args));

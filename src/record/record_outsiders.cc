@@ -516,13 +516,13 @@ int new_queue() {
 
 // What happens to files is told by a signal. False: the kernel does not do that.
 bool Recorder::listen_to(int queue) {
-  bs_record.our_fds[2] = queue;
+  bs_record.our_fds[kQueueFd] = queue;
   if (queue < 0) return false;
   f_owner_ex owner{F_OWNER_TID, gettid()};
   if (fcntl(queue, F_SETSIG, SIGTRAP) != 0 || fcntl(queue, F_SETOWN_EX, &owner) != 0 ||
       fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK) != 0) {
     ::close(queue);
-    bs_record.our_fds[2] = -1;
+    bs_record.our_fds[kQueueFd] = -1;
     return false;
   }
   tell_fds();
@@ -532,18 +532,18 @@ bool Recorder::listen_to(int queue) {
 // Before execve: a signal that the kernel sends while that is under way would meet the new program, and kill
 // it. If execve fails we go on.
 void Recorder::stop_listening() {
-  if (const int queue = bs_record.our_fds[2]; queue >= 0) fcntl(queue, F_SETFL, O_NONBLOCK);
+  if (const int queue = bs_record.our_fds[kQueueFd]; queue >= 0) fcntl(queue, F_SETFL, O_NONBLOCK);
 }
 
 void Recorder::listen_again() {
-  const int queue = bs_record.our_fds[2];
+  const int queue = bs_record.our_fds[kQueueFd];
   if (queue < 0) return;
   fcntl(queue, F_SETFL, O_ASYNC | O_NONBLOCK);
   bs_record.outsider = true;  // what we have missed
 }
 
 bool Recorder::open_queue() {
-  return bs_record.our_fds[2] >= 0 || listen_to(new_queue());
+  return bs_record.our_fds[kQueueFd] >= 0 || listen_to(new_queue());
 }
 
 void Recorder::note_deafness() {
@@ -559,7 +559,7 @@ bool Recorder::watch_opens(SharedObject& object, int fd) {
     note_deafness();
     return false;
   }
-  const int queue = bs_record.our_fds[2];
+  const int queue = bs_record.our_fds[kQueueFd];
   const int watch = inotify_add_watch(queue, fmt::format("/proc/thread-self/fd/{}", fd).c_str(), kOpens);
   if (watch >= 0) watches_[watch] = {&object, object.known_opens()};
   // Another user may map it one day.
@@ -608,7 +608,7 @@ void Recorder::listen_for_child() {
 
 // … in the child, and in the parent.
 void Recorder::listen_as_child(bool shares_files) {
-  int& queue = bs_record.our_fds[2];
+  int& queue = bs_record.our_fds[kQueueFd];
   if (queue >= 0 && !shares_files) ::close(queue);
   queue = -1;
   watches_ = std::move(child_watches_);
@@ -632,7 +632,7 @@ void Recorder::look_for_outsiders() {
   std::map<int, Counts> seen;
   bool rung = false;
   alignas(inotify_event) char buffer[16384];
-  for (ssize_t n; (n = ::read(bs_record.our_fds[2], buffer, sizeof buffer)) > 0;)
+  for (ssize_t n; (n = ::read(bs_record.our_fds[kQueueFd], buffer, sizeof buffer)) > 0;)
     for (char* at = buffer; at < buffer + n;) {
       inotify_event event;
       std::memcpy(&event, at, sizeof event);

@@ -175,7 +175,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   shares_files_ |= shares_files;
   leader_ = traced_ = false;
   HotState& s = bs_record;
-  s.our_fds[0] = -1;
+  s.our_fds[kLogFd] = -1;
   s.pending_count = 0;
   s.me = static_cast<uint64_t>(getpid()) << 32 | number;
   s.given = 0;
@@ -186,7 +186,9 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
     RoomForFds room;
     try {
       log_.open(recording_.log_path(number), origin_);
-      s.our_fds[0] = log_.fd();
+      s.our_fds[kLogFd] = log_.fd();
+      room.give_back();
+      watch_descriptors();
     } catch (const Error&) {
       detached_ = true;  // no space, no rights; its parent's log says that it was started
     }
@@ -349,6 +351,7 @@ int64_t Recorder::do_vfork(uint64_t nr, const uint64_t args[6], uint64_t flags) 
       recording_ = *before->recording;
     tell_fds();
   }
+  watch_descriptors();
   stderr_ = before->stderr_fd;
   traced_ = before->traced;
   process_.turn_to(*before->parent);

@@ -27,8 +27,6 @@ using namespace guest;
 
 namespace {
 
-constexpr int kFolderFd = 3;  // in our_fds
-
 // The user that files are opened as behind this call; none: as before.
 std::optional<uid_t> next_user(uint64_t nr, const uint64_t args[6]) {
   constexpr auto kUnchanged = static_cast<uid_t>(-1);
@@ -187,7 +185,7 @@ void Recorder::hang_bells() {
     if (!object->needs_bell()) continue;
     constexpr int64_t kPoll = 2'000'000;
     if (open_queue())
-      inotify_add_watch(bs_record.our_fds[2], object->path().c_str(), IN_ATTRIB);
+      inotify_add_watch(bs_record.our_fds[kQueueFd], object->path().c_str(), IN_ATTRIB);
     else if (timer_ >= 0)
       serve_shared_at(monotonic_ns() + kPoll);  // no bell: look again and again
   }

@@ -127,7 +127,7 @@ void Recorder::take_timers_along() {
     look_regularly();
   }
   const f_owner_ex owner{F_OWNER_TID, gettid()};
-  if (bs_record.our_fds[2] >= 0) fcntl(bs_record.our_fds[2], F_SETOWN_EX, &owner);
+  if (bs_record.our_fds[kQueueFd] >= 0) fcntl(bs_record.our_fds[kQueueFd], F_SETOWN_EX, &owner);
 }
 
 // The runner changes its usual place, from the kernel thread that it is on, which `left` is to have.

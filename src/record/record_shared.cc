@@ -219,7 +219,7 @@ void Recorder::let_go(SharedObject& object) {
     std::erase_if(*pages, [&](auto& entry) { return entry.first == &object; });
   std::erase_if(watches_, [&](auto& watch) {
     if (watch.second.object != &object) return false;
-    inotify_rm_watch(bs_record.our_fds[2], watch.first);
+    inotify_rm_watch(bs_record.our_fds[kQueueFd], watch.first);
     return true;
   });
   object.detach();

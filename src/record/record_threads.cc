@@ -332,6 +332,7 @@ void Recorder::finish_call(Task& task) {
   std::copy(task.counts, task.counts + 6, bs_record.old_counts);
   if (result >= 0 && (row.traits & kCreatesFd) && static_cast<uint64_t>(result) < kTrackedFds)
     bs_record.fd_kind[result] = 0;
+  note_descriptor(row, nr, args, result);
   log_call(row, nr, args, result);
   if (changes_files(nr)) log_file_change(nr, args, result);
   context().gpr[RAX] = static_cast<uint64_t>(result);

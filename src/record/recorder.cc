@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -115,7 +116,7 @@ Recorder::Recorder(const RecordOptions& options, const Limits& limits, const rec
   prepare(*level);
   // Programs close their stderr (ls does); our own words must still get there.
   if (int copy = fcntl(2, F_DUPFD_CLOEXEC, 3); copy >= 0)
-    bs_record.our_fds[1] = stderr_ = recording::move_fd_high(copy);
+    bs_record.our_fds[kStderrFd] = stderr_ = recording::move_fd_high(copy);
   bs_record.fd_kind[1] = recording::kToStdout;
   bs_record.fd_kind[2] = recording::kToStderr;
 }
@@ -146,7 +147,7 @@ Recorder::Recorder(const Succession& before, const recording::Library& library,
     root_ = before.root;
     choose_store();
   }
-  stderr_ = bs_record.our_fds[1] = before.stderr_fd;
+  stderr_ = bs_record.our_fds[kStderrFd] = before.stderr_fd;
   if (stderr_ >= 0) fcntl(stderr_, F_SETFD, FD_CLOEXEC);
   for (auto [fd, kind] : before.fd_kinds)
     if (fd < kTrackedFds) bs_record.fd_kind[fd] = static_cast<uint8_t>(kind);
@@ -175,7 +176,8 @@ void Recorder::prepare(CpuLevel level) {
   manifest_.chaos = options_.chaos;
   s.next_checksum = options_.check_deep ? 0 : ~0ull;
   for (int& fd : s.our_fds) fd = -1;
-  s.our_fds[0] = log_.fd();
+  s.crowded_from = INT_MAX;
+  s.our_fds[kLogFd] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
   published_.begin();
@@ -283,6 +285,7 @@ void Recorder::run() {
   started_ns_ = before_ ? before_->started_ns : monotonic_ns();
   set_real_actions();
   set_real_mask();
+  watch_descriptors();
   start_checkpoints();
   for (;;) {
     try {
@@ -464,6 +467,7 @@ void Recorder::after_call(uint64_t nr, const uint64_t args[6], int64_t result) {
       process_.suspend_mask(*mask);
     }
   }
+  if (bs_record.crowded) stay_ahead();
   if (log_.active() && log_.appender().events >= bs_record.next_checksum) take_memory_checksum();
   deliver_pending(nr, result);
   if (process_.signals.restore_mask) {
@@ -520,6 +524,7 @@ void Recorder::tell_threads() {
 
 void Recorder::tell_fds() {
   published_.our_fds(bs_record.our_fds);
+  watch_descriptors();
 }
 
 void Recorder::tell_limits() {
@@ -643,7 +648,7 @@ uint64_t Recorder::leave_real_state(int deadly) {
       !first || first == &process_.current() || vfork_ ? process_.signals.mask : first->signals.mask;
   mask &= ~deadly_bit;
   // SIGTRAP is how other processes, bodies and timers talk to us, and some may not know yet that we are gone.
-  const bool spoken_to = bs_record.sharing || !objects_.empty() || bs_record.our_fds[2] >= 0 ||
+  const bool spoken_to = bs_record.sharing || !objects_.empty() || bs_record.our_fds[kQueueFd] >= 0 ||
                          !thread_timers_.empty() ||
                          std::any_of(turns_.tasks().begin(), turns_.tasks().end(),
                                      [](auto& task) { return task.second->wait == Task::Wait::Call; });

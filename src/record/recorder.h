@@ -242,6 +242,12 @@ class Recorder final : public guest::Placer {
   void announce_change();
   void hang_bells();
 
+  // record_descriptors.cc
+  void watch_descriptors();
+  bool move_descriptors(int least);
+  void stay_ahead();
+  void make_way(uint64_t number, bool exactly);
+
   // record_processes.cc
   struct VforkState;
   struct VforkEnd {

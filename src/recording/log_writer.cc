@@ -60,28 +60,30 @@ int write_zeroes(int fd, uint64_t offset, uint64_t size) {
 
 }  // namespace
 
-int move_fd_high(int fd) {
+int move_fd_high(int fd, int least) {
+  constexpr int kRoom = 64, kNotFar = 4096;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  long top = static_cast<long>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  const auto top = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+  auto moved_to = [&](int number) {
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, number);
+    if (moved >= 0) close(fd);
+    return moved;
+  };
+  if (top > kNotFar && least < top - kRoom)
+    if (const int moved = moved_to(least); moved >= 0) return moved;
   // Above the program's own limit, if the hard limit has room: a descriptor stays when the limit goes down
   // again.
   rlimit raised = limit;
-  raised.rlim_cur = std::min<rlim_t>(limit.rlim_max, limit.rlim_cur + 64);
+  raised.rlim_cur = std::min<rlim_t>(limit.rlim_max, limit.rlim_cur + kRoom);
   if (raised.rlim_cur > limit.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(limit.rlim_cur));
+    const int moved = moved_to(static_cast<int>(limit.rlim_cur));
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (moved >= 0) {
-      close(fd);
-      return moved;
-    }
+    if (moved >= 0) return moved;
   }
-  for (long want = top - 1; want > top - 64 && want > fd; want--) {
-    if (fcntl(static_cast<int>(want), F_GETFD) != -1) continue;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(want));
-    if (moved < 0) continue;
-    close(fd);
-    return moved;
+  for (int want = top - 1; want > std::max(top - kRoom, 2); want--) {
+    if (fcntl(want, F_GETFD) != -1) continue;
+    if (const int moved = moved_to(want); moved >= 0) return moved;
   }
   return fd;
 }
@@ -122,6 +124,10 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) fail(errno_text(errno));
   file_size_ = kPage;
   if (!open_chunk(0)) fail(stopped_);
+}
+
+void LogWriter::move_fd(int least) {
+  if (fd_ >= 0) fd_ = move_fd_high(fd_, least);
 }
 
 LogWriter::~LogWriter() {

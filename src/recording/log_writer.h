@@ -88,6 +88,7 @@ class LogWriter {
   // … but with this one; ticks go on. Throws Error.
   void open(const std::string& path, const Origin& origin);
   int fd() const { return fd_; }
+  void move_fd(int least);  // to a number that is at least this
   uint64_t size() const { return file_size_; }
   uint64_t chunk_offset() const { return chunk_offset_; }  // of the open chunk, in the file
   const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
@@ -106,7 +107,9 @@ class LogWriter {
   std::string stopped_;
 };
 
-// Moves a descriptor out of the guest's way: above its limit, else to the highest free number below it.
-int move_fd_high(int fd);
+// Moves a descriptor out of the guest's way: to a free number from `least` on; above the limit if that is not
+// far; else to the highest free number below it. (Not as high as possible: record/record_descriptors.cc.)
+inline constexpr int kHighFds = 1000;
+int move_fd_high(int fd, int least = kHighFds);
 
 }  // namespace backstep::recording

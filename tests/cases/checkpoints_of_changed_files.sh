@@ -3,7 +3,7 @@
 # replay they are what a replay finds at those moments, and sessions start from them.
 source "$(dirname "$0")/lib.bash"
 source "$SRC/tests/cases/gdb.bash"
-export LIMIT=100
+export LIMIT=$PATIENCE
 compile live -O1 <<'C'
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -59,7 +59,7 @@ in_gdb live 'goto 90%' 'print sum' 'info registers rip' 'monitor stored'
 printed ' made, [1-9][0-9]* used'
 # shellcheck disable=SC2016
 grep -E '^\$1 = |^rip' gdb >with
-timeout 60 "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-live" -nx -batch -ex 'goto 90%' -ex 'print sum' \
+timeout "$PATIENCE" "$BACKSTEP" replay -q --checkpoints 0 "$T/rec-live" -nx -batch -ex 'goto 90%' -ex 'print sum' \
   -ex 'info registers rip' >gdb 2>&1 || fail "gdb ended with $?"
 # shellcheck disable=SC2016
 grep -E '^\$1 = |^rip' gdb >without

@@ -1,5 +1,13 @@
 #!/usr/bin/env bash
-# The limit on descriptors (RLIMIT_NOFILE) is reached where the program has set it: ours do not count.
+# The limit on descriptors (RLIMIT_NOFILE) is reached where the program has set it: ours do not count. Nor are they in the way of
+# numbers that the kernel gives out, or that the program asks for, when it raises its limit and has thousands.
 source "$(dirname "$0")/lib.bash"
 LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree files "$P/thr_files"
+ulimit -Sn 64
+ulimit -Hn 6000
+LIMIT=$PATIENCE OUTPUT=same REPLAYS=1 record_tree numbers "$P/fd_numbers"
+# Not all of the last ones can be had at the same time if the limit may not be raised; each of them can.
+ulimit -Sn 40
+ulimit -Hn 40
+OUTPUT=same REPLAYS=1 record_replay few "$P/fd_numbers" few
 ok

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 
+PATIENCE = float(os.environ.get("PATIENCE", 600))
 NAMES = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 MAPPING = {9, 10, 11, 12, 25}  # mmap, mprotect, munmap, brk, mremap
 
@@ -244,9 +245,10 @@ class Maker:
         return self.composed() if self.rng.random() < 0.25 else self.simple()
 
 
-def windows():
-    longest = os.environ.get("BACKSTEP_WINDOW")
-    return (f" with windows of {longest} ticks" if longest else "") + (" with gates" if "BACKSTEP_GATE" in os.environ else "")
+def manner():
+    """How the replays were made, which is not in the command."""
+    names = ["BACKSTEP_WINDOW", "BACKSTEP_LEG", "BACKSTEP_GATE"]
+    return " ".join(f"{name}={os.environ[name]}" for name in names if os.environ.get(name))
 
 
 class Asker:
@@ -256,20 +258,20 @@ class Asker:
     def run(self, *words):
         command = [self.arguments.backstep, *words, "-p", f"#{self.arguments.process}", self.arguments.recording]
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            print(f"'{shlex.join(command)}' {windows()} does not end", file=sys.stderr)
+            print(f"'{manner()} {shlex.join(command)}' does not end", file=sys.stderr)
             self.bad += 1
             return None
         if done.returncode:
-            print(f"'{shlex.join(command)}' {windows()} ended with {done.returncode}: {done.stderr}", file=sys.stderr)
+            print(f"'{manner()} {shlex.join(command)}' ended with {done.returncode}: {done.stderr}", file=sys.stderr)
             self.bad += 1
             return None
         return done.stdout
 
     def wrong(self, what, spec, stretch, said):
         self.bad += 1
-        print(f"WRONG {what}: '{spec.text}' {' '.join(stretch)}{windows()}: {said}", file=sys.stderr)
+        print(f"WRONG {what}: '{spec.text}' {' '.join(stretch)} {manner()}: {said}", file=sys.stderr)
 
     def count(self, specs, stretch, low, high):
         out = self.run("count", "--json", *stretch, *[s.text for s in specs])
@@ -362,8 +364,9 @@ def main():
         if os.environ["BACKSTEP_WINDOW"] == "1" and rows[high - 1].tick - rows[low].tick > 300:
             os.environ["BACKSTEP_WINDOW"] = "50"
         # Nor do replays that come too far and are made again.
-        # (The shortest ones make a way of a thousand stops, which is too much for each of a thousand windows.)
-        os.environ["BACKSTEP_LEG"] = rng.choice(["", "", "1e-5" if os.environ["BACKSTEP_WINDOW"] != "1" else "", "1e-4"])
+        # (The shortest ones make a way of a thousand stops, which is too much for each of many windows: 10 s of CPU time a question.)
+        many = os.environ["BACKSTEP_WINDOW"] in ("1", "7")
+        os.environ["BACKSTEP_LEG"] = rng.choice(["", "", "" if many else "1e-5", "1e-4"])
         asker.count(specs, words, low, high)
         # Nor does it if parts of what is made of several are left out where they cannot matter.
         os.environ["BACKSTEP_GATE"] = "1"

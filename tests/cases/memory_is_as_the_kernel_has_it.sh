@@ -9,7 +9,7 @@ OUTPUT=same record_tree mem_forked "$P/mem_forked"
 OUTPUT=same record_tree mem_live "$P/mem_live"
 [ -z "$(find "$T/mem_live" -maxdepth 1 -name 'changed-*')" ] || fail "live copies stay in the recording"
 same_program mem_segments
-LIMIT=100 OUTPUT=same record_replay mem_many "$P/mem_many"
+LIMIT=$PATIENCE OUTPUT=same record_replay mem_many "$P/mem_many"
 OUTPUT=same record_tree mem_query "$P/mem_query"
 OUTPUT=same record_tree mem_told "$P/mem_told"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Signals that an unrecorded process sends to the first thread alone reach it as they do natively, wherever it waits.
 source "$(dirname "$0")/lib.bash"
-export LIMIT=120
+export LIMIT=$PATIENCE
 mkfifo orders "done"
 # sent_to COMMAND...: runs it with a sender beside it.
 sent_to() {

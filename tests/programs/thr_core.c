@@ -35,13 +35,30 @@ __attribute__((noinline)) static void outer(void) {
   inner();
   counter++;
 }
+// Until then its stack is anything.
+static void until_it_sleeps(int tid) {
+  char path[64], text[512], *state = NULL;
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  do {
+    usleep(5000);
+    FILE* file = fopen(path, "r");
+    if (!file) continue;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    state = strrchr(text, ')');
+  } while (!state || state[2] != 'S');
+}
+static volatile int waits;
 static void* waiter(void* unused) {
   char c;
   of_thread = 55;
+  waits = gettid();
   return (void*)read(ends[0], &c, 1);
 }
 static void* crasher(void* unused) {
-  usleep(20000);
+  while (!waits) usleep(1000);
+  until_it_sleeps(waits);
+  until_it_sleeps(getpid());
   outer();
   return unused;
 }
