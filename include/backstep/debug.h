@@ -2,43 +2,59 @@
  *
  *     #include <backstep/debug.h>
  *
+ *     BACKSTEP_GLOBAL
+ *     static int deepest;
+ *     BACKSTEP_GLOBAL_END
+ *
  *     int parse(struct state *s) {
  *       …
  *       BACKSTEP_BEGIN
- *         static int deepest;
  *         if (s->depth > deepest) printf("%d at %s\n", deepest = s->depth, s->at);
  *       BACKSTEP_END
+ *       s->depth++;
  *
- * Statements between BACKSTEP_BEGIN and BACKSTEP_END are a debug region: they see what can be seen at that place. In an
- * ordinary build they are read by the compiler, and nothing becomes of them: the machine code is the same as without
- * (they are the operand of a sizeof). rdb_begin and rdb_end say the same.
+ * Statements between BACKSTEP_BEGIN and BACKSTEP_END are a debug region: they see what can be seen at that place. What
+ * several regions need, functions and variables, stands outside of functions between BACKSTEP_GLOBAL and
+ * BACKSTEP_GLOBAL_END, or in files of its own that are given to `backstep probe`, too; #include lines that only debug code
+ * needs between `#ifdef BACKSTEP_PROBE` and `#endif`.
  *
- * What several regions need, functions, variables and #include lines of debug code, belongs outside of functions between
- *
- *     #if BACKSTEP_GLOBAL
- *     …
- *     #endif
- *
- * or into files of their own that are given to `backstep probe`, too. */
+ * In an ordinary build all of it is nothing: it becomes the argument of an attribute that compilers do not know, which may
+ * be anything in which brackets match. The machine code is the same as without. (C compilers other than gcc that know no
+ * such attributes read regions as the operand of a sizeof, so they have to make sense there; write #ifdef BACKSTEP_PROBE
+ * around BACKSTEP_GLOBAL.) rdb_begin and rdb_end say the same as BACKSTEP_BEGIN and BACKSTEP_END. */
 #ifndef BACKSTEP_DEBUG_H
 #define BACKSTEP_DEBUG_H
 
 #ifndef BACKSTEP_PROBE /* the ordinary build */
 
-#define BACKSTEP_GLOBAL 0
+#if defined __cplusplus
+#define BACKSTEP_NOTHING_ [[backstep::debug(
+#elif defined __GNUC__ && (!defined __clang__ || __clang_major__ >= 17)
+#define BACKSTEP_NOTHING_ [[backstep_debug(
+#endif
+
+#ifdef BACKSTEP_NOTHING_
+#define BACKSTEP_QUIET_                                                                  \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"") \
+      _Pragma("GCC diagnostic ignored \"-Wpedantic\"")
+#define BACKSTEP_BEGIN { BACKSTEP_QUIET_ BACKSTEP_NOTHING_
+#define BACKSTEP_END )]]; _Pragma("GCC diagnostic pop") }
+#define BACKSTEP_GLOBAL BACKSTEP_QUIET_ BACKSTEP_NOTHING_
+#define BACKSTEP_GLOBAL_END )]]; _Pragma("GCC diagnostic pop")
+#else
 #define BACKSTEP_BEGIN (void)sizeof(({
-#define BACKSTEP_END \
-  0;                 \
-  }));
+#define BACKSTEP_END 0; }));
+#endif
 
 #else /* compiled by `backstep probe` */
 
-#define BACKSTEP_GLOBAL 1
-#define BACKSTEP_BEGIN backstep_region_begin
-#define BACKSTEP_END backstep_region_end
-
 #include <backstep/probe_abi.h>
 #include <stddef.h>
+
+#define BACKSTEP_GLOBAL
+#define BACKSTEP_GLOBAL_END
+#define BACKSTEP_BEGIN backstep_region_begin
+#define BACKSTEP_END backstep_region_end
 
 #ifdef __cplusplus
 extern "C" {

@@ -101,11 +101,11 @@ void Binder::declare_outside(const std::string& space, const std::string& text) 
 // A word that is computed at the beginning of the place's function; its name.
 std::string Binder::word(Place& place, const std::string& name, const Code& code) {
   const unsigned n = count_++;
-  helpers_ += location_function(fmt::format("backstep_where_{}", n), code);
+  helpers_ += location_function(fmt::format("backstep_{}_{}", prefix_, n), code);
   place.out.needs_vector |= uses_vector(code);
   place.out.prologue += fmt::format(
-      "unsigned long at_{0};\nif (!backstep_where_{0}(r, &at_{0})) return backstep_unknown({1}, {2});\n", n,
-      literal(name), literal(place.where));
+      "unsigned long at_{0};\nif (!backstep_{3}_{0}(r, &at_{0})) return backstep_unknown({1}, {2});\n", n,
+      literal(name), literal(place.where), prefix_);
   return fmt::format("at_{}", n);
 }
 
@@ -148,55 +148,108 @@ void Binder::gone(Place& place, const std::string& name, const Variable* variabl
   place.out.variables.push_back({name, "", "gone: " + why});
 }
 
-void Binder::bind_storage(Place& place, const std::string& name, const Variable& variable) {
+// Has it no value here? Then it is declared as one without.
+bool Binder::missing(Place& place, const std::string& name, const Variable& variable) {
   const Storage& storage = variable.storage;
-  if (storage.kind == Storage::Kind::Gone) return gone(place, name, &variable, storage.why);
-  if (storage.kind == Storage::Kind::Pieces)
-    for (const auto& piece : storage.pieces)
-      if (piece.kind == Storage::Kind::Gone)
-        return gone(place, name, &variable, "the compiler kept only a part of it here");
+  std::string why = storage.kind == Storage::Kind::Gone ? storage.why : "";
+  for (const auto& piece : storage.pieces)
+    if (piece.kind == Storage::Kind::Gone) why = "the compiler kept only a part of it here";
+  if (storage.kind == Storage::Kind::Implicit) {
+    const auto target = variables_.pointee(place.site, storage);
+    if (!target ||
+        (target->storage.kind != Storage::Kind::Value && target->storage.kind != Storage::Kind::Pieces))
+      why = "it points to a variable that the compiler kept nowhere";
+  }
+  if (why.empty()) return false;
+  gone(place, name, &variable, why);
+  return true;
+}
+
+// An expression for where it is, or where a copy of it is.
+std::string Binder::address(Place& place, const std::string& name, const Variable& variable,
+                            bool by_reference, std::string* where) {
+  const Storage& storage = variable.storage;
+  if (storage.kind == Storage::Kind::Memory || (storage.kind == Storage::Kind::Value && by_reference)) {
+    Code code = storage.code;
+    if (by_reference && storage.kind == Storage::Kind::Memory) code.load(8);
+    *where = "memory";
+    return word(place, name, code);
+  }
+  if (storage.kind == Storage::Kind::Implicit) {
+    // What it points to is not in memory: a copy of that is, as long as the debug code runs.
+    const std::string bytes = copy(place, name, *variables_.pointee(place.site, storage));
+    const std::string pointer = fmt::format("value_{}", count_++);
+    place.out.prologue +=
+        fmt::format("unsigned long {} = (unsigned long){} + {};\n", pointer, bytes, storage.offset);
+    *where = "a copy";
+    return by_reference ? pointer : "&" + pointer;
+  }
+  const auto code = storage.kind == Storage::Kind::Value ? storage.code.bytes() : std::vector<uint8_t>{};
+  const bool reads = std::find(code.begin(), code.end(), replayer::kReg) != code.end();
+  *where = storage.kind == Storage::Kind::Value && !reads ? "a constant" : "a register";
+  return copy(place, name, variable);
+}
+
+void Binder::bind_storage(Place& place, const std::string& name, const Variable& variable) {
+  if (missing(place, name, variable)) return;
   Dwarf_Die type = probe::type_of(variable.die);
   const auto* module = variable.module;
   const bool by_reference = is_reference(type);
   if (by_reference) type = probe::type_of(stripped(type));
-  Bindings::Argument argument{.name = name, .declaration = {}, .expression = {}};
-  std::string where, address, constness;
-  if (storage.kind == Storage::Kind::Memory || (storage.kind == Storage::Kind::Value && by_reference)) {
-    Code code = storage.code;
-    if (by_reference && storage.kind == Storage::Kind::Memory) code.load(8);
-    address = word(place, name, code);
-    where = "memory";
-  } else if (storage.kind == Storage::Kind::Implicit) {
-    // What it points to is not in memory: a copy of that is, as long as the debug code runs.
-    auto target = variables_.pointee(place.site, storage);
-    const bool copied = target && (target->storage.kind == Storage::Kind::Value ||
-                                   target->storage.kind == Storage::Kind::Pieces);
-    if (!copied)
-      return gone(place, name, &variable, "it points to a variable that the compiler kept nowhere");
-    const std::string bytes = copy(place, name, *target);
-    const std::string pointer = fmt::format("value_{}", count_++);
-    place.out.prologue +=
-        fmt::format("unsigned long {} = (unsigned long){} + {};\n", pointer, bytes, storage.offset);
-    address = by_reference ? pointer : "&" + pointer;
-    where = "a copy";
-  } else {
-    address = copy(place, name, variable);
-    const auto code = storage.kind == Storage::Kind::Value ? storage.code.bytes() : std::vector<uint8_t>{};
-    const bool reads = std::find(code.begin(), code.end(), replayer::kReg) != code.end();
-    where = storage.kind == Storage::Kind::Value && !reads ? "a constant" : "a register";
-    if (is_scalar(variable.type)) constness = "const ";
-  }
-  argument.declaration =
-      declarations_.declare(module, type, fmt::format("{}(&{})", constness, usable(name)), Need::Whole);
-  argument.expression =
-      fmt::format("*({}){}", declarations_.declare(module, type, constness + "(*)", Need::Whole), address);
+  std::string where;
+  const std::string from = address(place, name, variable, by_reference, &where);
+  // A store to a copy would be lost.
+  const std::string constness =
+      where != "memory" && where != "a copy" && is_scalar(variable.type) ? "const " : "";
+  place.out.arguments.push_back(
+      {name,
+       declarations_.declare(module, type, fmt::format("{}(&{})", constness, usable(name)), Need::Whole),
+       fmt::format("*({}){}", declarations_.declare(module, type, constness + "(*)", Need::Whole), from)});
   // The type as the program calls it.
   std::string shown = declarations_.declare(module, type, "", Need::Name);
-  for (size_t at; (at = shown.find("::")) != std::string::npos &&
-                  (at == 0 || !isalnum(static_cast<unsigned char>(shown[at - 1])));)
-    shown.erase(at, 2);
+  for (size_t at; (at = shown.find(" ::")) != std::string::npos;) shown.erase(at + 1, 2);
+  if (shown.starts_with("::")) shown.erase(0, 2);
   place.out.variables.push_back({name, shown, where});
-  place.out.arguments.push_back(std::move(argument));
+}
+
+Bindings Binder::bind_addresses(uint64_t pc, const std::vector<std::string>& names, bool self,
+                                const std::string& where) {
+  Place place{.site = variables_.site(pc), .where = where, .out = {}};
+  if (self) place.self = variables_.local(place.site, "this");
+  auto bind_one = [&](const std::string& name, const Variable& variable) {
+    const Storage& s = variable.storage;
+    std::string kind, why = s.why;
+    const bool gone = s.kind == Storage::Kind::Gone ||
+                      std::any_of(s.pieces.begin(), s.pieces.end(),
+                                  [](const auto& p) { return p.kind == Storage::Kind::Gone; });
+    if (gone) {
+      place.out.variables.push_back(
+          {name, "",
+           fmt::format("gone: '{}' has no value at {}: {}", name, where,
+                       why.empty() ? "the compiler kept only a part of it here" : why)});
+      place.out.arguments.push_back({name, "", ""});
+      return;
+    }
+    const std::string from =
+        address(place, name, variable, is_reference(probe::type_of(variable.die)), &kind);
+    place.out.arguments.push_back({name, "", "(void *)" + from});
+    place.out.variables.push_back({name, "", kind});
+  };
+  for (const std::string& name : names) {
+    auto variable = variables_.local(place.site, name);
+    if (!variable) variable = variables_.global(place.site, name, "", false);
+    if (!variable) throw Error(fmt::format("'{}' is not known at {}", name, where));
+    bind_one(name, *variable);
+  }
+  if (place.self) {
+    const Storage& storage = place.self->storage;
+    Code code = storage.code;
+    if (storage.kind == Storage::Kind::Memory) code.load(8);
+    place.out.self = storage.kind == Storage::Kind::Memory || storage.kind == Storage::Kind::Value
+                         ? word(place, "this", code)
+                         : "0";
+  }
+  return std::move(place.out);
 }
 
 bool Binder::local(Place& place, const std::string& name) {

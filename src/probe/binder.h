@@ -33,15 +33,18 @@ struct Bindings {
 
 class Binder {
  public:
-  Binder(const symbols::Program& program, Variables& variables, const Names& usual_names, Names used,
-         std::set<unsigned> opaque)
-      : program_(program),
-        variables_(variables),
+  Binder(Variables& variables, const Names& usual_names, Names used, std::set<unsigned> opaque,
+         std::string prefix = "where")
+      : variables_(variables),
+        prefix_(std::move(prefix)),
         usual_(usual_names),
         declarations_(variables, used, usual_names, std::move(opaque)) {}
 
   // `where`: the place as the user wrote it, for messages.
   Bindings bind(uint64_t pc, const std::vector<Token>& tokens, const std::string& where);
+  // The same without types, for code that has those of its source: arguments are addresses. Only of `names`.
+  Bindings bind_addresses(uint64_t pc, const std::vector<std::string>& names, bool self,
+                          const std::string& where);
   // Makes a function of ours a method of the class around the place, before anything is bound; empty: there
   // is none, or it is a library's.
   std::optional<Declarations::Method> add_method(uint64_t pc, const std::string& declaration);
@@ -61,13 +64,16 @@ class Binder {
   bool type(Place& place, const std::string& name);
   void functions(Place& place, const std::string& name, const std::string& as);
   void bind_storage(Place& place, const std::string& name, const symbols::Variable& variable);
+  bool missing(Place& place, const std::string& name, const symbols::Variable& variable);
+  std::string address(Place& place, const std::string& name, const symbols::Variable& variable,
+                      bool by_reference, std::string* where);
   void gone(Place& place, const std::string& name, const symbols::Variable* variable, const std::string& why);
   std::string word(Place& place, const std::string& name, const symbols::Code& code);
   std::string copy(Place& place, const std::string& name, const symbols::Variable& variable);
   void declare_outside(const std::string& space, const std::string& text);
 
-  const symbols::Program& program_;
   Variables& variables_;
+  std::string prefix_;  // of names in what is generated
   const Names& usual_;
   Declarations declarations_;
   std::string helpers_, outside_;

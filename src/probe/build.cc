@@ -22,6 +22,7 @@
 #include "probe/complaints.h"
 #include "probe/declarations.h"
 #include "probe/loaded.h"
+#include "probe/regions.h"
 #include "probe/system_headers.h"
 #include "probe/tokens.h"
 #include "probe/toolchain.h"
@@ -85,7 +86,12 @@ struct At {
 class Source {
  public:
   Source(session::Session& session, const BuildRequest& request, const Toolchain& tools)
-      : session_(session), request_(request), tools_(tools), usual_(tools.usual_names()) {
+      : session_(session),
+        request_(request),
+        tools_(tools),
+        usual_(tools.usual_names()),
+        region_variables_(session.program()),
+        region_binder_(region_variables_, usual_, {}, {}, "region") {
     for (const Snippet& s : request.snippets) prepared_.push_back(prepare(s));
     find_places();
   }
@@ -98,7 +104,7 @@ class Source {
     symbols::Variables variables(session_.program());
     Names used;
     for (const Prepared& p : prepared_) used.merge(names_in(tokens_of(p.code)));
-    Binder binder(session_.program(), variables, usual_, used, opaque);
+    Binder binder(variables, usual_, used, opaque);
     bindings_.clear();
     for (size_t i = 0; i < places_.size(); i++)
       places_[i].method = binder.add_method(
@@ -109,6 +115,11 @@ class Source {
     std::string functions;
     std::map<std::string, size_t> same;  // by all that is bound: the first such place
     for (size_t i = 0; i < places_.size(); i++) functions += place(i, same);
+    if (!regions_) {
+      regions_.emplace(session_, tools_, region_variables_, region_binder_);
+      for (const SourceFile& source : request_.sources) regions_->add(source);
+    }
+    functions += region_binder_.helpers() + regions_->place_functions(places_.size());
     const std::string declarations = binder.declarations();
     std::string out = "#include <backstep/debug.h>\n" + usual_headers();
     for (const std::string& header : binder.headers()) out += "#include " + header + "\n";
@@ -126,7 +137,12 @@ class Source {
     symbols_ = binder.symbols();
     return out + declarations + binder.helpers() + functions;
   }
-  const std::map<std::string, uint64_t>& symbols() const { return symbols_; }
+  std::map<std::string, uint64_t> symbols() const {
+    auto all = symbols_;
+    all.insert(regions_->symbols().begin(), regions_->symbols().end());
+    return all;
+  }
+  const Regions& regions() const { return *regions_; }
 
   // Complaints about the user's code, with its lines; about ours if there are no others.
   std::string explain(const Toolchain::Outcome& outcome) const {
@@ -212,6 +228,9 @@ class Source {
   std::vector<At> places_;
   std::vector<Bindings> bindings_;
   std::map<std::string, uint64_t> symbols_;
+  symbols::Variables region_variables_;
+  Binder region_binder_;
+  std::optional<Regions> regions_;
 };
 
 // Types that came out otherwise than they are in the recorded program.
@@ -255,20 +274,36 @@ Built build(session::Session& session, const BuildRequest& request) {
   Module& module = built.module;
   module.base = request.base;
   module.elf_path = request.folder + "/module";
-  tools.link({object, tools.runtime_object()}, source.symbols(), {}, request.base, module.elf_path);
+  std::vector<std::string> objects{object, tools.runtime_object()}, needed{"backstep_finish"};
+  const Regions& regions = source.regions();
+  objects.insert(objects.end(), regions.objects().begin(), regions.objects().end());
+  for (size_t i = 0; i < source.places().size() + regions.places().size(); i++)
+    needed.push_back(fmt::format("backstep_place_{}", i));
+  tools.link(objects, source.symbols(), needed, request.base, module.elf_path);
   const LinkedProgram linked(module.elf_path);
   module.size = linked.end() - request.base;
   module.ready_entry = linked.entry();
   module.finish = linked.symbol("backstep_finish");
   for (const Snippet& s : request.snippets)
     module.regions.push_back({s.file.empty() ? "--at " + s.place : s.file, 1, s.place});
-  for (size_t i = 0; i < source.places().size(); i++) {
-    const At& at = source.places()[i];
-    const Bindings& b = source.bindings()[i];
-    module.places.push_back(
-        {at.pc, linked.symbol(fmt::format("backstep_place_{}", i)), at.region, b.needs_vector});
-    const auto place = session.program().place(at.pc);
-    built.places.push_back({at.pc, place.function, place.file, place.line, b.variables});
+  module.regions.insert(module.regions.end(), regions.regions().begin(), regions.regions().end());
+  built.notes = regions.notes();
+  std::vector<std::pair<probe::Place, BoundPlace>> all;
+  auto add = [&](uint64_t pc, size_t region, const Bindings& b) {
+    const uint64_t function = linked.symbol(fmt::format("backstep_place_{}", all.size()));
+    const auto place = session.program().place(pc);
+    all.push_back(
+        {{pc, function, static_cast<uint32_t>(region), b.needs_vector},
+         {pc, place.inlined.empty() ? place.function : place.inlined, place.file, place.line, b.variables}});
+  };
+  for (size_t i = 0; i < source.places().size(); i++)
+    add(source.places()[i].pc, source.places()[i].region, source.bindings()[i]);
+  for (const RegionPlace& p : regions.places()) add(p.pc, request.snippets.size() + p.region, p.bindings);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first.pc < b.first.pc; });
+  for (const auto& [place, bound] : all) {
+    module.places.push_back(place);
+    built.places.push_back(bound);
   }
   return built;
 }

@@ -16,6 +16,13 @@ struct Snippet {
   std::string file;  // that the code is in; empty: on the command line
 };
 
+// A source file of the program with debug regions in it, or one that has debug code only.
+struct SourceFile {
+  std::string path;
+  std::vector<std::string>
+      flags;  // of the compiler; empty: from compile_commands.json, if that knows the file
+};
+
 // What the build found out about a place, for people.
 struct BoundVariable {
   std::string name, type;
@@ -31,6 +38,7 @@ struct BoundPlace {
 struct Built {
   Module module;
   std::vector<BoundPlace> places;  // one for each of module.places
+  std::vector<std::string> notes;  // sentences: lines that moved, regions that no code was made of
 };
 
 // Where modules go: below 2 GB, so that the code of the program is within reach of their calls.
@@ -38,6 +46,7 @@ inline constexpr uint64_t kModuleBase = 0x4800'0000;
 
 struct BuildRequest {
   std::vector<Snippet> snippets;
+  std::vector<SourceFile> sources;
   uint64_t base = 0;   // of the module; see module.h
   std::string folder;  // where the module and all intermediate files go
 };

@@ -162,45 +162,74 @@ std::string Toolchain::runtime_object() const {
   return object;
 }
 
-std::set<std::string, std::less<>> Toolchain::usual_names() const {
-  const std::string path = kept("names");
+std::set<std::string, std::less<>> Toolchain::kept_names(const std::string& name) const {
   std::set<std::string, std::less<>> names;
-  {
-    std::ifstream file(path);
-    for (std::string name; std::getline(file, name);) names.insert(name);
-  }
+  std::ifstream file(kept(name));
+  for (std::string line; std::getline(file, line);) names.insert(line);
+  return names;
+}
+
+void Toolchain::keep_names(const std::string& name, const std::set<std::string, std::less<>>& names) const {
+  const std::string path = kept(name), fresh = fmt::format("{}.{}", path, getpid());
+  std::string text;
+  for (const std::string& n : names) text += n + "\n";
+  write_file(fresh, text);
+  fs::rename(fresh, path);
+}
+
+std::set<std::string, std::less<>> Toolchain::usual_names() const {
+  auto names = kept_names("names");
   if (!names.empty()) return names;
-  const std::string source = folder_ + "/usual.cc", fresh = fmt::format("{}.{}", path, getpid());
+  const std::string source = folder_ + "/usual.cc";
   write_file(source, usual_headers());
   const Outcome outcome = run(false, {"-std=gnu++20", "-E", "-P", source});
   if (!outcome.ok)
     throw Error(fmt::format("g++ cannot read the usual headers ({}): {}", kAdvice,
                             outcome.errors.substr(0, outcome.errors.find('\n'))));
   names = declared_names(outcome.output);
-  std::string text;
-  for (const std::string& name : names) text += name + "\n";
-  write_file(fresh, text);
-  fs::rename(fresh, path);
+  keep_names("names", names);
+  return names;
+}
+
+std::set<std::string, std::less<>> Toolchain::library_names() const {
+  auto names = kept_names("libraries");
+  if (!names.empty()) return names;
+  for (const char* library : {"libc.a", "libm.a", "libstdc++.a", "libgcc.a", "libgcc_eh.a"}) {
+    std::string path = run(false, {std::string("-print-file-name=") + library}).output;
+    while (!path.empty() && path.back() == '\n') path.pop_back();
+    ChildOptions options;
+    options.advice = kAdvice;
+    const Finished index = run_to_end({"nm", "--print-armap", path}, "", options);
+    std::istringstream lines(index.output);
+    bool in_index = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("Archive index")) in_index = true;
+      const size_t at = line.find(" in ");
+      if (in_index && line.empty()) break;
+      if (in_index && at != std::string::npos) names.insert(line.substr(0, at));
+    }
+  }
+  if (names.empty()) throw Error(fmt::format("the static libraries are missing: {}", kAdvice));
+  keep_names("libraries", names);
   return names;
 }
 
 void Toolchain::link(const std::vector<std::string>& objects, const std::map<std::string, uint64_t>& symbols,
-                     const std::map<std::string, uint64_t>& provided, uint64_t base,
-                     const std::string& to) const {
+                     const std::vector<std::string>& needed, uint64_t base, const std::string& to) const {
   // A text among the objects is a piece of a linker script.
   const std::string script = folder_ + "/symbols.ld";
-  std::string text;
+  std::string text = "/* */\n";
   for (const auto& [name, address] : symbols) text += fmt::format("\"{}\" = {:#x};\n", name, address);
-  for (const auto& [name, address] : provided)
-    text += fmt::format("PROVIDE(\"{}\" = {:#x});\n", name, address);
-  write_file(script, text + "/* */\n");
+  for (const std::string& name : needed) text += fmt::format("EXTERN(\"{}\");\n", name);
+  write_file(script, text);
   std::vector<std::string> arguments{"-static",
                                      "-no-pie",
                                      "-o",
                                      to,
                                      fmt::format("-Wl,-Ttext-segment={:#x}", base),
                                      "-Wl,--build-id=none",
-                                     "-Wl,-z,norelro"};
+                                     "-Wl,-z,norelro",
+                                     "-Wl,--gc-sections"};
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   arguments.push_back(script);
   const Outcome outcome = run(false, arguments);

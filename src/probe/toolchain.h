@@ -37,15 +37,20 @@ class Toolchain {
   // Names that the usual headers declare (system_headers.h), likewise kept.
   std::set<std::string, std::less<>> usual_names() const;
 
-  // One static program. `symbols`: names that are numbers; `provided`: unless the libraries have them.
+  // What the C and the C++ library that modules are linked with define; likewise.
+  std::set<std::string, std::less<>> library_names() const;
+
+  // One static program. `symbols`: names that are numbers; `needed`: functions that must be in it.
   void link(const std::vector<std::string>& objects, const std::map<std::string, uint64_t>& symbols,
-            const std::map<std::string, uint64_t>& provided, uint64_t base, const std::string& to) const;
+            const std::vector<std::string>& needed, uint64_t base, const std::string& to) const;
 
   // Flags that all debug code is compiled with.
   static const std::vector<std::string>& common_flags();
 
  private:
   std::string kept(const std::string& name) const;
+  std::set<std::string, std::less<>> kept_names(const std::string& name) const;
+  void keep_names(const std::string& name, const std::set<std::string, std::less<>>& names) const;
 
   std::string folder_, include_, cache_, key_;
 };
