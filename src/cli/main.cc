@@ -40,6 +40,7 @@ constexpr Command kCommands[] = {
     {"diff", "where two recordings of the same program part", diff_command},
     {"allocs", "the heap: what was never freed; wrong frees and accesses", allocs_command},
     {"races", "accesses of two threads that nothing orders", races_command},
+    {"probe", "your own code, run inside of a recorded run", probe_command},
     {"sql", "the recorded history as tables: calls, stores, system calls, output, …", sql_command},
     {"session", "a recording that programs can ask, over JSON-RPC", session_command},
     {"events", "the kinds of events, and how they are written", events_command},

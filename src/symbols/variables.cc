@@ -210,7 +210,7 @@ std::string Variables::available(const Site& site, Dwarf_Attribute attribute) {
 }
 
 Variable Variables::variable(const Site& site, const Module* module, Dwarf_Die die) {
-  Variable found{.type = types_->of(module, &die)};
+  Variable found{.type = types_->of(module, &die), .module = module, .die = die};
   Dwarf_Attribute attribute;
   if (dwarf_attr_integrate(&die, DW_AT_const_value, &attribute)) {
     found.storage = constant(attribute);
@@ -242,6 +242,7 @@ std::optional<Variable> Variables::in_scope(const Site& site, const Scope& scope
         found = argument(site, its_number);
       else
         found = Variable{types_->of(site.module, &child), {.why = "the function has not stored it yet"}};
+      found->module = site.module, found->die = child;
       return;
     }
     found = variable(site, site.module, child);
@@ -268,7 +269,8 @@ std::optional<Variable> Variables::local(const Site& site, const std::string& na
         const Type* type = types_->at(site.module, child);
         for (const auto& e : type->enumerators)
           if (e.name == name)
-            constant = Variable{type, {.kind = Storage::Kind::Value, .code = Code().constant(e.value)}};
+            constant = Variable{
+                type, {.kind = Storage::Kind::Value, .code = Code().constant(e.value)}, site.module, child};
       });
     if (constant) return constant;
     if (scope->kind != Scope::kBlock) break;
@@ -358,14 +360,18 @@ Variable Variables::of_entry(const Site& site, const Module* module, const Entry
     const size_t colons = name.rfind("::");
     const std::string last = colons == std::string::npos ? name : name.substr(colons + 2);
     for (const auto& e : type->enumerators)
-      if (e.name == last) return {type, {.kind = Storage::Kind::Value, .code = Code().constant(e.value)}};
+      if (e.name == last)
+        return {type, {.kind = Storage::Kind::Value, .code = Code().constant(e.value)}, module, die};
     return {type, {.why = "its value is not known"}};
   }
   if (entry.kind == Entry::Kind::Function) {
     Dwarf_Addr address = 0;
-    if (dwarf_entrypc(&die, &address) != 0) return {types_->function(), {.why = "it has no code of its own"}};
+    if (dwarf_entrypc(&die, &address) != 0)
+      return {types_->function(), {.why = "it has no code of its own"}, module, die};
     return {types_->function(),
-            {.kind = Storage::Kind::Memory, .code = Code().constant(address + module->bias)}};
+            {.kind = Storage::Kind::Memory, .code = Code().constant(address + module->bias)},
+            module,
+            die};
   }
   Variable found = variable(site, module, die);
   if (entry.external && found.storage.kind == Storage::Kind::Memory)
@@ -411,16 +417,22 @@ std::optional<Variable> Variables::global(const Site& site, const std::string& n
 }
 
 const Type* Variables::type_named(const Site& site, const std::string& name, bool top) {
+  const auto found = type_described(site, name, top);
+  return found ? types_->at(found->first, found->second) : nullptr;
+}
+
+std::optional<Variables::Described> Variables::type_described(const Site& site, const std::string& name,
+                                                              bool top) {
   for (const Scope* scope = site.block; !top && scope; scope = site.unit->parent(scope)) {
-    const Type* found = nullptr;
+    std::optional<Dwarf_Die> found;
     if (auto die = die_at(site.module, scope->die))
       each_child(*die, [&](Dwarf_Die child) {
         const int tag = dwarf_tag(&child);
         const bool type = tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
                           tag == DW_TAG_class_type || tag == DW_TAG_enumeration_type || tag == DW_TAG_typedef;
-        if (type && !found && die_name(child) == name) found = types_->at(site.module, child);
+        if (type && !found && die_name(child) == name) found = child;
       });
-    if (found) return found;
+    if (found) return {{site.module, *found}};
     if (scope->kind != Scope::kBlock) break;
   }
   const void* here = nullptr;
@@ -431,9 +443,27 @@ const Type* Variables::type_named(const Site& site, const std::string& name, boo
     auto best =
         std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.entry.unit == here; });
     if (best == all.end()) best = all.begin();
-    return types_->at(best->module, best->entry.die);
+    return {{best->module, best->entry.die}};
   }
-  return nullptr;
+  return {};
+}
+
+std::vector<Variables::Described> Variables::functions_named(const Site& site, const std::string& name) {
+  std::vector<Described> out;
+  for (const std::string& prefix : prefixes(site)) {
+    for (const Candidate& c : candidates(site, prefix + name, "", false))
+      if (c.entry.kind == Entry::Kind::Function) out.emplace_back(c.module, c.entry.die);
+    if (!out.empty()) break;
+  }
+  return out;
+}
+
+std::string Variables::qualified(const Module* module, Dwarf_Die die) {
+  if (const std::string* name = globals(module).qualified(die)) return *name;
+  const std::string name = die_name(die);
+  for (const Entry& entry : globals(module).named(name))
+    if (entry.die.addr == die.addr) return name;
+  return "";
 }
 
 std::optional<Variable> Variables::symbol(const std::string& name) {

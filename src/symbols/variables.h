@@ -47,6 +47,10 @@ struct Storage {
 struct Variable {
   const Type* type = nullptr;
   Storage storage = {};
+  // Where it is described: its own DIE; of an enumerator that of the enum, of a function that of the
+  // function. Null: nowhere.
+  const Module* module = nullptr;
+  Dwarf_Die die = {};
 };
 
 // A place in the code, and what is known of it.
@@ -74,6 +78,13 @@ class Variables : public Definitions {
                                  bool top);
   // "struct x", "enum x" and typedefs; null: there is none.
   const Type* type_named(const Site& site, const std::string& name, bool top = false);
+  // Where functions and types of that name are described: all there are from the innermost namespace that has
+  // one.
+  using Described = std::pair<const Module*, Dwarf_Die>;
+  std::vector<Described> functions_named(const Site& site, const std::string& name);
+  std::optional<Described> type_described(const Site& site, const std::string& name, bool top = false);
+  // "ns::Class", also of what is only declared; empty: it has no name that is known outside of functions.
+  std::string qualified(const Module* module, Dwarf_Die die);
   // Variables whose type is not known: a symbol of that name, its address.
   std::optional<Variable> symbol(const std::string& name);
   // The variable behind an implicit pointer.

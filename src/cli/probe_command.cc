@@ -1,0 +1,154 @@
+// `backstep probe`: one's own code, run inside of a recorded run.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/asking.h"
+#include "cli/commands.h"
+#include "cli/facts.h"
+#include "cli/format.h"
+#include "probe/build.h"
+#include "probe/toolchain.h"
+
+namespace backstep::cli {
+namespace {
+
+// "@FILE": the code is in a file.
+probe::Snippet snippet(const std::string& place, const std::string& code) {
+  if (!code.starts_with('@')) return {place, code, ""};
+  const std::string path = code.substr(1);
+  if (!std::filesystem::is_regular_file(path))
+    throw Error(fmt::format("cannot read the code for '{}': there is no file '{}'", place, path), kExitUsage);
+  return {place, probe::read_file(path), path};
+}
+
+Json report_json(const probe::Built& built) {
+  Json places = Json::array();
+  for (size_t i = 0; i < built.places.size(); i++) {
+    const probe::BoundPlace& p = built.places[i];
+    const probe::Region& region = built.module.regions[built.module.places[i].region];
+    Json variables = Json::array();
+    for (const auto& v : p.variables) {
+      Json one{{"name", v.name}, {"where", v.where}};
+      if (!v.type.empty()) one["type"] = v.type;
+      variables.push_back(std::move(one));
+    }
+    places.push_back({{"code", region.file},
+                      {"code_line", region.line},
+                      {"pc", fmt::format("{:#x}", p.pc)},
+                      {"function", p.function},
+                      {"file", p.file},
+                      {"line", p.line},
+                      {"calls", fmt::format("{:#x}", built.module.places[i].function)},
+                      {"variables", std::move(variables)}});
+  }
+  return {{"base", fmt::format("{:#x}", built.module.base)},
+          {"size", built.module.size},
+          {"entry", fmt::format("{:#x}", built.module.ready_entry)},
+          {"places", std::move(places)}};
+}
+
+void print_report(const probe::Built& built) {
+  for (size_t i = 0; i < built.places.size(); i++) {
+    const probe::BoundPlace& p = built.places[i];
+    const probe::Region& region = built.module.regions[built.module.places[i].region];
+    put_line(fmt::format("{}{}", region.file,
+                         region.file.starts_with("--at ") ? "" : fmt::format(":{}", region.line)));
+    put_line(fmt::format("  at 0x{:x}  {}{}", p.pc, p.function,
+                         p.line ? fmt::format(" ({}:{})", p.file, p.line) : ""));
+    size_t width = 0;
+    for (const auto& v : p.variables) width = std::max(width, v.name.size());
+    for (const auto& v : p.variables)
+      put_line(fmt::format("    {:{}}  {}{}", v.name, width, v.where,
+                           v.type.empty() ? "" : fmt::format("  {}", v.type)));
+  }
+  const bool one = built.places.size() == 1;
+  put_line(fmt::format("{} place{}, a module of {} at 0x{:x}", built.places.size(), one ? "" : "s",
+                       format_size(built.module.size), built.module.base));
+}
+
+}  // namespace
+
+int probe_command(const Args& args) {
+  Asking asking;
+  std::vector<std::string> places, arguments, flags;
+  std::string output;
+  bool only_compile = false;
+  CommandLine line(
+      "probe",
+      "[options] --at PLACE CODE [DIR]\n       backstep probe [options] SOURCE... [DIR] [-- COMPILER-FLAGS]",
+      "Runs C or C++ code of yours inside of a recorded run, whenever the run comes to a place. The code "
+      "sees\n"
+      "what can be seen there (parameters, local and global variables, 'this', types and functions of the\n"
+      "program) and has a C and C++ library of its own. It cannot change the run.\n"
+      "CODE: C++ statements; @FILE: they are in a file. PLACE: FILE:LINE, a function, 'call FUNCTION',\n"
+      "0xADDRESS. SOURCE: a source file of the program with statements between BACKSTEP_BEGIN and\n"
+      "BACKSTEP_END in it (#include <backstep/debug.h>), or a file with debug code only. Flags of the "
+      "compiler\n"
+      "are those in compile_commands.json, if there is one, or stand behind '--'.\n"
+      "DIR: a name or path; the latest recording if left out.",
+      "Examples:\n"
+      "  backstep probe --at parse.c:42 'if (n > 10) printf(\"%s\\n\", s->name);'\n"
+      "  backstep probe --at enter 'static int calls; printf(\"%d %s\\n\", ++calls, name);' inventory-1\n"
+      "  backstep probe --at a.c:10 @first.cc --at b.c:20 @second.cc\n"
+      "  backstep probe parse.c -- -Iinclude -DNDEBUG             # its debug regions\n"
+      "  backstep probe --compile --at parse.c:42 'puts(s->name);'      # what is where, only");
+  asking.add_options(line);
+  line.add_option("--at", places, "where the code is to run; may be given several times, each with a CODE")
+      .type_name("PLACE")
+      .one_value_each();
+  line.add_flag("--compile", only_compile, "only build the code, and say where its variables are");
+  line.add_option("--output", output, "keep the module that the code was built to as FILE").type_name("FILE");
+  line.add_option("CODE", arguments);
+  Args ours = args;
+  if (const auto dashes = std::find(ours.begin(), ours.end(), "--"); dashes != ours.end()) {
+    flags.assign(dashes + 1, ours.end());
+    ours.erase(dashes, ours.end());
+  }
+  if (auto status = line.parse_args(ours)) return *status;
+  if (arguments.size() < places.size())
+    throw Error(
+        fmt::format("what is to run at '{}'? Each --at needs its code: backstep probe --at PLACE CODE",
+                    places[arguments.size()]),
+        kExitUsage);
+  if (arguments.empty())
+    throw Error(
+        "what is to run, and where? For example: backstep probe --at parse.c:42 'printf(\"%d\\n\", n);', or "
+        "backstep probe parse.c with debug regions in it",
+        kExitUsage);
+  // "SOURCE... -- FLAGS DIR" is understood, too.
+  if (!flags.empty() && !flags.back().starts_with('-')) asking.take_dir(flags, 0);
+  const bool only_places = !places.empty() && arguments.size() <= places.size() + 1;
+  if (asking.dir.empty() && !std::filesystem::is_regular_file(arguments.back()))
+    asking.take_dir(arguments, std::max<size_t>(places.size(), 1));
+  if (only_places && arguments.size() > places.size() && !std::filesystem::is_regular_file(arguments.back()))
+    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments.back()),
+                kExitUsage);
+
+  auto session = asking.open();
+  const probe::TemporaryFolder folder;
+  probe::BuildRequest request{
+      .snippets = {}, .sources = {}, .base = probe::kModuleBase, .folder = folder.path()};
+  for (size_t i = 0; i < places.size(); i++) request.snippets.push_back(snippet(places[i], arguments[i]));
+  for (size_t i = places.size(); i < arguments.size(); i++) request.sources.push_back({arguments[i], flags});
+  const probe::Built built = probe::build(*session, request);
+  for (const std::string& note : built.notes) fmt::print(stderr, "backstep: {}\n", note);
+  if (!output.empty()) {
+    std::error_code failed;
+    std::filesystem::copy_file(built.module.elf_path, output,
+                               std::filesystem::copy_options::overwrite_existing, failed);
+    if (failed) throw Error(fmt::format("cannot write '{}': {}", output, failed.message()));
+  }
+  if (only_compile) {
+    if (asking.json)
+      put_line(report_json(built).dump());
+    else
+      print_report(built);
+    return 0;
+  }
+  throw Error("this build of backstep cannot run debug code, only compile it (--compile)");
+}
+
+}  // namespace backstep::cli

@@ -1,0 +1,48 @@
+// Debug regions are usually written after the run was recorded, so lines behind them are not those of the
+// recorded program's line table. The source of that time is not there to compare with; but both compilations
+// say which lines of each function have code, and there are two ways only in which regions can have moved
+// them. The one that fits is taken, and if none does the function was changed.
+#include "probe/source_lines.h"
+
+namespace backstep::probe {
+
+int LineMove::recorded(int line) const {
+  int moved = line - distance_;
+  for (const auto& [first, last] : removed_)
+    if (last < line) moved -= last - first + 1;
+  return moved;
+}
+
+std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionLines& recorded,
+                                       const std::vector<std::pair<int, int>>& regions) {
+  constexpr double kEnough = 0.8;
+  if (now.lines.empty() || recorded.lines.empty()) return {};
+  std::optional<LineMove> best;
+  double most = 0;
+  // A file that got the #include line and regions has moved; where nothing did, regions were there.
+  const bool stayed = now.first == recorded.first;
+  for (const bool removed : {!stayed, stayed}) {
+    LineMove move;
+    move.distance_ = now.first - recorded.first;
+    const int end = *now.lines.rbegin();
+    if (removed)
+      for (const auto& region : regions)
+        if (region.first >= now.first && region.second <= end) move.removed_.push_back(region);
+    std::set<int> mapped;
+    for (const int line : now.lines) mapped.insert(move.recorded(line));
+    size_t fits = 0, all = 0;
+    for (const int line : recorded.lines) {
+      all++;
+      fits += mapped.count(line);
+    }
+    // Optimised code has fewer lines, but none that are not in the source; and it has most of them.
+    const double share = static_cast<double>(fits) / static_cast<double>(all);
+    if (share >= kEnough && share > most) {
+      most = share;
+      best = move;
+    }
+  }
+  return best;
+}
+
+}  // namespace backstep::probe
