@@ -9,8 +9,8 @@
 // near; and out of the way if it asks for just that number (dup2, F_DUPFD).
 //
 // They stay where they are while somebody else may have them under their old numbers: threads with tables of
-// their own, and the child of a vfork, whose parent goes on with the same books. The folder of the recording
-// stays always, because paths go by its number (shared_folder.h).
+// their own, processes that share one (CLONE_FILES), and the child of a vfork, whose parent goes on with the
+// same books. The folder of the recording stays always, because paths go by its number (shared_folder.h).
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -53,9 +53,9 @@ void Recorder::watch_descriptors() {
 bool Recorder::move_descriptors(int least) {
   bs_record.crowded = false;
   const auto& tasks = turns_.tasks();
-  if (vfork_ || bs_wakeups.moved || std::any_of(tasks.begin(), tasks.end(), [](const auto& task) {
-        return task.second->seat != nullptr;
-      })) {
+  if (vfork_ || files_shared_ || bs_wakeups.moved ||
+      std::any_of(tasks.begin(), tasks.end(),
+                  [](const auto& task) { return task.second->seat != nullptr; })) {
     bs_record.crowded_from = INT_MAX;
     return false;
   }

@@ -118,6 +118,7 @@ int64_t Recorder::do_fork(uint64_t nr, const uint64_t args[6]) {
   const uint64_t real = flags & ~static_cast<uint64_t>(CLONE_SETTLS);
   share_with_child(flags & CLONE_NEWPID || pids_unshared_ || is_foreign());
   if (!(flags & CLONE_FILES)) listen_for_child();
+  files_shared_ |= (flags & CLONE_FILES) != 0;
   const uint64_t event = log_.appender().events;  // behind the notes of these two
   const std::string name = thread_name();
   copy_live_for_child();
@@ -173,6 +174,7 @@ void Recorder::become_child(uint64_t number, uint64_t parent_event, bool shares_
   if (mdwe_ & kNoInherit) mdwe_ = 0;
   log_.abandon(shares_files);
   shares_files_ |= shares_files;
+  files_shared_ = shares_files;
   leader_ = traced_ = false;
   HotState& s = bs_record;
   s.our_fds[kLogFd] = -1;

@@ -537,6 +537,7 @@ class Recorder final : public guest::Placer {
   int stderr_ = -1;                                      // our copy of it; -1: it was closed
   bool detached_ = false;                                // a forked child: runs on, unrecorded
   bool shares_files_ = false;                            // descriptors are those of another process, too
+  bool files_shared_ = false;                            // … of its parent, or of a child
   bool leader_ = true;                  // the process that `record` was started for: it says the last word
   std::unique_ptr<Succession> before_;  // what execve left us
   bool pids_unshared_ = false;          // children live in another pid namespace
