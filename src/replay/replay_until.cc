@@ -64,8 +64,7 @@ void Replayer::install(Taps taps) {
   passed_.clear();
   met_.reset();
   after_.clear();
-  next_period_ = ~0ull;
-  if (uint64_t period = taps_.period()) next_period_ = (context().tick + period - 1) / period * period;
+  taps_.begin_periods(context().tick);
 }
 
 // What an expression sees of the present.
@@ -116,15 +115,10 @@ bool Replayer::meet_taps() {
   return taps_.meet(surroundings(), position().event);
 }
 
-Tick Replayer::period_behind(Tick tick) const {
-  return (tick / taps_.period() + 1) * taps_.period();
-}
-
-bool Replayer::meet_period() {
-  if (context().tick < next_period_) return false;
-  next_period_ = period_behind(context().tick);
+bool Replayer::meet_periods() {
+  if (context().tick < taps_.next_period()) return false;
   bs_taps.thread = process_.current().name;
-  return taps_.meet_period(surroundings(), position().event);
+  return taps_.meet_periods(surroundings(), position().event);
 }
 
 void Replayer::note_change(Address start, Address end) {
@@ -260,7 +254,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     diverged(e, event_text(e), "the next tick, without having come by");
   }
 
-  Tick limit = next_period_;
+  Tick limit = taps_.next_period();
   std::vector<Address> ours;
   auto aim = [&](Tick tick, Address pc) {
     if (tick > ctx.tick) {
@@ -409,7 +403,7 @@ Arrival Replayer::run_until(const Until& until) {
 
 Arrival Replayer::run_rounds(const Until& until) {
   // What has begun before this run does not begin again.
-  if (!until.fresh && context().tick >= next_period_) next_period_ = period_behind(context().tick);
+  if (!until.fresh) taps_.pass_periods(context().tick);
   for (bool first = !until.fresh;; first = false) {
     const Position now = position();
     if (outcome_) return halt(Arrival::End);
@@ -419,7 +413,7 @@ Arrival Replayer::run_rounds(const Until& until) {
     const bool over =
         until.before && until.point && (is_at(now, *until.point) || now.tick > until.point->tick);
     bool stop = (!over || !after_.empty()) && meet_moments(now);
-    if (!first && !over) stop |= meet_period();
+    if (!first && !over) stop |= meet_periods();
     if (!first && !over) stop |= meet_taps();
     if (!first && stop) return halt(Arrival::Break);
     if (until.point) {

@@ -190,8 +190,7 @@ class Replayer {
   bool turn_is_due();
   bool can_meet() const;
   bool meet_taps();
-  bool meet_period();
-  Tick period_behind(Tick tick) const;
+  bool meet_periods();
   bool meet_moments(const Position& now);
   Surroundings surroundings();
   bool counts() const;
@@ -232,7 +231,6 @@ class Replayer {
   TapSet taps_{process_};
   ReportedAccesses accesses_{process_, taps_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
-  Tick next_period_ = ~0ull;
   // --- which code is executed (replay_cover.cc) ---
   struct Passing {  // on the way to the end of a block that was cut
     ControlPoint from;

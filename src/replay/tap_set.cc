@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/cache.h"
@@ -46,7 +46,7 @@ bool any_holds(const Tap& tap, const Surroundings& around, bool* failed) {
 }
 
 void TapSet::clear() {
-  for (auto& [pc, first] : places_) engine::forget_asked(pc);
+  for (auto& [pc, place] : places_) engine::forget_asked(pc);
   for (Address pc : counters_) engine::forget_asked(pc);
   engine::inline_breaks(false);
   places_.clear();
@@ -56,7 +56,7 @@ void TapSet::clear() {
   filters_.clear();
   values_.clear();
   taps_ = {};
-  period_ = 0;
+  periods_.clear();
   due_.clear();
   next_due_ = 0;
   cover_.reset();
@@ -86,9 +86,9 @@ void TapSet::compile(size_t index) {
 }
 
 // What says without asking that nothing matches at a place.
-engine::Filter TapSet::filter(const HotTap& first) {
-  const Tap& tap = taps_.list[first.number];
-  if (first.next || tap.conditions.size() != 1) return {};
+engine::Filter TapSet::filter(const Place& place) {
+  const Tap& tap = taps_.list[place.taps.front()->number];
+  if (place.taps.size() > 1 || tap.conditions.size() != 1) return {};
   const std::vector<uint8_t>& code = filters_.emplace_back(filter_of(tap.conditions.front()));
   return {code.data(), static_cast<uint32_t>(code.size())};
 }
@@ -97,24 +97,22 @@ bool TapSet::install_code() {
   for (HotTap& hot : hot_) {
     const Tap& tap = taps_.list[hot.number];
     if (tap.off) continue;
-    if (tap.kind == Tap::Period) period_ = period_ ? std::gcd(period_, tap.length) : tap.length;
     for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
     if (tap.kind == Tap::Cover) cover_ = hot.number;
     if (tap.kind == Tap::Contents) contents_ = hot.number;
     if (tap.kind == Tap::Accesses) accesses_ = hot.number;
-    if (tap.kind != Tap::Pc) continue;
-    // In the order of the list.
-    HotTap** last = &places_[tap.start];
-    while (*last) last = &(*last)->next;
-    *last = &hot;
+    if (tap.kind == Tap::Pc) places_[tap.start].taps.push_back(&hot);
   }
-  for (auto it = places_.begin(); it != places_.end();) {
-    auto& [pc, first] = *it;
-    const bool counts = first->action == Tap::Count && !first->conditions && !first->next &&
-                        first->from == 0 && first->to == ~0ull;
-    if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, first, filter(*first)))) return false;
+  for (auto& [pc, place] : places_) {
+    std::vector<HotTap*> by_era = place.taps;
+    std::stable_sort(by_era.begin(), by_era.end(),
+                     [](const HotTap* a, const HotTap* b) { return a->from < b->from; });
+    for (auto t = by_era.rbegin(); t != by_era.rend(); ++t) (*t)->next = std::exchange(place.hot.later, *t);
+    const HotTap& first = *place.taps.front();
+    const bool counts = first.action == Tap::Count && !first.conditions && place.taps.size() == 1 &&
+                        first.from == 0 && first.to == ~0ull;
+    if (!(counts ? engine::count_at(pc) : engine::ask_at(pc, &place.hot, filter(place)))) return false;
     if (counts) counters_.push_back(pc);
-    ++it;
   }
   std::stable_sort(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.at < b.at; });
   return true;
@@ -137,8 +135,10 @@ void TapSet::set(Taps taps) {
 bool TapSet::stops_at(Address pc, const Surroundings& around) const {
   auto place = places_.find(pc);
   if (place == places_.end()) return false;
-  for (const HotTap* t = place->second; t; t = t->next)
-    if (t->action == Tap::Stop && any_holds(taps_.list[t->number], around)) return true;
+  for (const HotTap* t : place->second.taps)
+    if (t->action == Tap::Stop && around.ctx.tick >= t->from && around.ctx.tick < t->to &&
+        any_holds(taps_.list[t->number], around))
+      return true;
   return false;
 }
 
@@ -152,7 +152,9 @@ bool TapSet::meet(const Surroundings& around, uint64_t event) {
   auto place = places_.find(ctx.rip);
   if (place == places_.end()) return false;
   bool stop = false;
-  for (HotTap* t = place->second; t; t = t->next)
+  HotPlace& hot = place->second.hot;
+  bring_up_to_date(hot, ctx.tick);
+  for (const HotTap* t = hot.current; t; t = t->next)
     stop |= meet_one(t->number, around, event, ctx.tick, ctx.rip);
   if (!stop && !inlined_ && ++trapped_ >= kOften) {
     inlined_ = true;
@@ -189,13 +191,36 @@ void TapSet::take_due(Tick tick, const std::function<bool(const Due&)>& done) {
   next_due_ = static_cast<size_t>(rest - due_.begin());
 }
 
-bool TapSet::meet_period(const Surroundings& around, uint64_t event) {
-  bool stop = false;
-  for (size_t i = 0; i < taps_.list.size(); i++) {
-    const Tap& tap = taps_.list[i];
-    if (tap.kind == Tap::Period && !tap.off && around.ctx.tick % tap.length == 0)
-      stop |= meet_one(i, around, event, around.ctx.tick, around.ctx.rip);
+// Its first multiple from a tick on, if its era has one.
+void TapSet::aim_at_period(size_t index, Tick tick) {
+  const Tap& tap = taps_.list[index];
+  const Tick from = std::max(tick, tap.from);
+  const uint64_t number = from / tap.length + (from % tap.length ? 1 : 0);
+  if (number <= ~0ull / tap.length && number * tap.length < tap.to)
+    periods_.emplace(number * tap.length, index);
+}
+
+void TapSet::begin_periods(Tick tick) {
+  periods_.clear();
+  for (size_t i = 0; i < taps_.list.size(); i++)
+    if (taps_.list[i].kind == Tap::Period && !taps_.list[i].off) aim_at_period(i, tick);
+}
+
+void TapSet::pass_periods(Tick tick) {
+  while (next_period() <= tick) {
+    const size_t index = periods_.begin()->second;
+    periods_.erase(periods_.begin());
+    if (tick != ~0ull) aim_at_period(index, tick + 1);
   }
+}
+
+bool TapSet::meet_periods(const Surroundings& around, uint64_t event) {
+  const Tick tick = around.ctx.tick;
+  bool stop = false;
+  for (auto next = periods_.begin(); next != periods_.end() && next->first <= tick; ++next)
+    if (tick % taps_.list[next->second].length == 0)
+      stop |= meet_one(next->second, around, event, tick, around.ctx.rip);
+  pass_periods(tick);
   return stop;
 }
 
@@ -329,7 +354,7 @@ std::vector<TapCount> TapSet::counts() const {
   for (Address pc : counters_) {
     const engine::Break* b = engine::find_break(pc);
     auto place = places_.find(pc);
-    if (b && place != places_.end()) counts[place->second->number].matches += b->count;
+    if (b && place != places_.end()) counts[place->second.taps.front()->number].matches += b->count;
   }
   return counts;
 }

@@ -3,8 +3,10 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -74,16 +76,26 @@ class TapSet {
   void log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
   uint64_t logged() const { return written_; }  // bytes of it, without what is still in memory
 
-  // Ticks between samples; 0: there is no such tap.
-  uint64_t period() const { return period_; }
-  // A multiple of it has come.
-  bool meet_period(const Surroundings& around, uint64_t event);
+  // Multiples of periods, from this tick on.
+  void begin_periods(Tick tick);
+  // The first one that has not been met; ~0: there is none.
+  Tick next_period() const { return periods_.empty() ? ~0ull : periods_.begin()->first; }
+  // Those up to this tick are not to be met.
+  void pass_periods(Tick tick);
+  // The guest stands at the first position of a tick.
+  bool meet_periods(const Surroundings& around, uint64_t event);
 
  private:
   void clear();
   void compile(size_t index);
   bool install_code();
-  engine::Filter filter(const HotTap& first);
+  // What happens at one place in the code.
+  struct Place {
+    HotPlace hot{};
+    std::vector<HotTap*> taps;  // in the order of the list
+  };
+  engine::Filter filter(const Place& place);
+  void aim_at_period(size_t index, Tick tick);
   void act(HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void log(const HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void make_room(uint64_t bytes);
@@ -95,11 +107,11 @@ class TapSet {
   std::deque<std::vector<HotCode>> conditions_;
   std::deque<std::vector<HotValue>> values_;
   std::deque<std::vector<uint8_t>> filters_;
-  std::unordered_map<Address, HotTap*> places_;  // the first one there
-  std::vector<Address> counters_;                // places where passes are only counted
-  uint64_t trapped_ = 0;                         // how often the guest had to be stopped for nothing
+  std::unordered_map<Address, Place> places_;
+  std::vector<Address> counters_;  // places where passes are only counted
+  uint64_t trapped_ = 0;           // how often the guest had to be stopped for nothing
   bool inlined_ = false;
-  uint64_t period_ = 0;
+  std::set<std::pair<Tick, size_t>> periods_;  // of each tap with one the next multiple
   std::vector<Due> due_;
   size_t next_due_ = 0;
   std::optional<size_t> cover_, contents_, accesses_;

@@ -76,6 +76,29 @@ bool write_record(uint8_t*& to, const HotTap& tap, const Surroundings& around) {
 
 }  // namespace
 
+void bring_up_to_date(HotPlace& place, Tick tick) {
+  if (tick < place.change) return;
+  place.change = ~0ull;
+  for (HotTap** at = &place.current; *at;) {
+    if ((*at)->to <= tick)
+      *at = (*at)->next;
+    else
+      at = &(*at)->next;
+  }
+  while (place.later && place.later->from <= tick) {
+    HotTap* const tap = place.later;
+    place.later = tap->next;
+    if (tap->to <= tick) continue;
+    HotTap** at = &place.current;
+    while (*at && (*at)->number < tap->number) at = &(*at)->next;
+    tap->next = *at;
+    *at = tap;
+  }
+  for (const HotTap* t = place.current; t; t = t->next)
+    if (t->to < place.change) place.change = t->to;
+  if (place.later && place.later->from < place.change) place.change = place.later->from;
+}
+
 bool reached_hot(Context& ctx, const void* what) {
   if (engine::bs_cache.vector) asm volatile("vmovq %%xmm31, %0" : "=m"(ctx.tick));
   Surroundings around{.ctx = ctx, .read = read_hot};
@@ -83,24 +106,19 @@ bool reached_hot(Context& ctx, const void* what) {
   around.set(kStateThread, static_cast<uint64_t>(bs_taps.thread));
   around.set(kStateFsBase, ctx.fs_base);
   around.set(kStateGsBase, ctx.gs_base);
-  // The asked-for list is ours to change: what it counts is in it.
-  auto* const first = static_cast<HotTap*>(const_cast<void*>(what));
-  constexpr unsigned kMost = 64;
-  uint64_t matched = 0;
+  // The place is ours to change: what is counted is in it.
+  auto* const place = static_cast<HotPlace*>(const_cast<void*>(what));
+  bring_up_to_date(*place, ctx.tick);
   uint8_t* to = bs_taps.p;
-  unsigned n = 0;
-  for (HotTap* t = first; t; t = t->next, n++) {
-    if (n == kMost) return true;
-    if (ctx.tick < t->from || ctx.tick >= t->to) continue;
+  for (HotTap* t = place->current; t; t = t->next) {
     const Verdict verdict = holds(*t, around);
+    t->met = verdict == Verdict::Yes;
     if (verdict == Verdict::No) continue;
     if (verdict == Verdict::Unsure || t->action == Tap::Stop) return true;
     if (t->action == Tap::Log && !write_record(to, *t, around)) return true;
-    matched |= 1ull << n;
   }
   bs_taps.p = to;
-  n = 0;
-  for (HotTap* t = first; t; t = t->next, n++) t->matches += matched >> n & 1;
+  for (HotTap* t = place->current; t; t = t->next) t->matches += t->met ? 1 : 0;
   return false;
 }
 

@@ -27,13 +27,23 @@ struct HotTap {
   const HotValue* values;
   uint32_t value_count;
   uint32_t number;  // in the list of taps
-  HotTap* next;     // at the same place
+  HotTap* next;     // in one of the lists of its place
   uint64_t matches, failures;
   uint32_t longest;  // record
   Tick from, to;     // ticks in which it counts
   Tap::Action action;
   bool strict, stack;
+  bool met;  // this time; for reached_hot
 };
+
+// The taps of one place. A tap whose era is another one costs nothing: those whose era has come are a list of
+// their own, which changes when the next era begins or ends. (A replay only goes forwards.)
+struct HotPlace {
+  HotTap* current;  // in the order in which they were asked for
+  HotTap* later;    // by the beginning of their eras
+  Tick change;      // the first tick at which the lists are not right any more
+};
+void bring_up_to_date(HotPlace& place, Tick tick);
 
 // Where matches are written down, and what of their surroundings the guest's registers do not tell.
 struct HotTaps {
@@ -44,7 +54,7 @@ struct HotTaps {
 };
 extern HotTaps bs_taps;
 
-// engine::Hooks::reached_hot; `what` is the first HotTap there.
+// engine::Hooks::reached_hot; `what` is the HotPlace.
 bool reached_hot(Context& ctx, const void* what);
 
 }  // namespace backstep::replayer

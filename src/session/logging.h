@@ -24,6 +24,7 @@ class Logging {
  private:
   Session& session_;
   bool stack_;
+  std::vector<bool> stacks_;  // of the values: this one is $stack
   Resolved resolved_;
   std::vector<std::vector<symbols::Compiled>> compiled_;  // by tap
 };

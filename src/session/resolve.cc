@@ -15,9 +15,21 @@
 #include "session/exits.h"
 #include "session/memory_place.h"
 #include "session/session.h"
+#include "symbols/program_names.h"
 
 namespace backstep::session {
 namespace {
+
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); i++)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return text;
+}
+
+std::string did_you_mean(const std::vector<std::string>& near) {
+  return near.empty() ? "" : "; did you mean " + alternatives(near) + "?";
+}
 
 using events::Kind;
 using events::Spec;
@@ -270,8 +282,13 @@ class Resolver {
       const char* name = guest::syscall_row(nr).name;
       if (name && spec.name == name) wanted.insert(nr);
     }
-    if (!spec.name.empty() && wanted.empty())
-      throw Error(fmt::format("there is no system call '{}'", spec.name), kExitUsage);
+    if (!spec.name.empty() && wanted.empty()) {
+      symbols::Nearest nearest(spec.name, 3);
+      for (unsigned nr = 0; nr < kNumbers; nr++)
+        if (const char* name = guest::syscall_row(nr).name) nearest.offer(name);
+      throw Error(fmt::format("there is no system call '{}'{}", spec.name, did_you_mean(nearest.names())),
+                  kExitUsage);
+    }
     ResolvedTap& r = of_log(Tap::Call);
     r.offers.call_args = call_arguments(spec, wanted);
     r.tap.numbers = std::move(wanted);
@@ -286,7 +303,14 @@ class Resolver {
         if (const char* name = sigabbrev_np(signo);
             name && (spec.name == name || spec.name == std::string("SIG") + name))
           wanted = signo;
-      if (!wanted) throw Error(fmt::format("there is no signal '{}'", spec.name), kExitUsage);
+      if (!wanted) {
+        const std::string asked = spec.name.starts_with("SIG") ? spec.name : "SIG" + spec.name;
+        symbols::Nearest nearest(asked, 3);
+        for (int signo = 1; signo < NSIG; signo++)
+          if (const char* name = sigabbrev_np(signo)) nearest.offer(std::string("SIG") + name);
+        throw Error(fmt::format("there is no signal '{}'{}", spec.name, did_you_mean(nearest.names())),
+                    kExitUsage);
+      }
     }
     ResolvedTap& r = of_log(Tap::Signal);
     if (wanted) r.tap.numbers = {static_cast<uint64_t>(wanted)};
@@ -311,22 +335,22 @@ class Resolver {
   std::exception_ptr failed_;
 };
 
-std::string alternatives(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); i++)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  return text;
-}
-
 }  // namespace
 
 std::vector<symbols::Function> functions_named(const symbols::Program& program, const std::string& name,
                                                bool only_entries) {
   std::vector<symbols::Function> found = only_entries ? program.entries(name) : program.functions(name);
   if (!found.empty()) return found;
-  const auto near = program.nearest_functions(name);
+  if (const auto copies = program.functions(name, true); !copies.empty()) {
+    const symbols::Function& f = copies.front();
+    throw Error(fmt::format("'{}' was inlined wherever it is called, so it is never entered{}", name,
+                            f.line ? fmt::format("; name a line of it, such as {}:{}",
+                                                 f.file.substr(f.file.rfind('/') + 1), f.line)
+                                   : ""),
+                kExitUsage);
+  }
   throw Error(fmt::format("there is no function '{}' in the recorded program{}", name,
-                          near.empty() ? "" : "; did you mean " + alternatives(near) + "?"),
+                          did_you_mean(program.nearest_functions(name))),
               kExitUsage);
 }
 

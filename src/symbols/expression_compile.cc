@@ -310,6 +310,7 @@ Operand Compilation::dollar(const Node& node) {
     found->name = "$" + name;
     return *found;
   }
+  if (name == "stack") fail(node.column, "$stack can only be logged, by itself: {$stack}");
   Nearest nearest(name, 3);
   for (const char* other : {"tick", "thread", "addr", "size", "old",    "new",  "retval",  "arg0",
                             "rax",  "rbx",    "rcx",  "rdx",  "rsi",    "rdi",  "rbp",     "rsp",

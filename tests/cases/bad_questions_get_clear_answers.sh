@@ -44,7 +44,16 @@ refused 'ambiguous: .*one/twin.c.*two/twin.c' count twin.c:1 asked
 expect 0 "$BACKSTEP" count one/twin.c:1 asked
 refused "askd.c:3.*asked.c" count askd.c:3 asked
 refused 'no kind of event' count 'wirte x' asked
-refused "no system call 'wrte'" count 'syscall wrte' asked
+cat >inlined.c <<'C'
+volatile int total;
+static inline __attribute__((always_inline)) void only(int x) { for (int i = 0; i < x; i++) total += i; }
+int main(int count, char **words) { only(count); return total; }
+C
+gcc -g -O1 -o inlined inlined.c
+expect 0 "$BACKSTEP" record -q -o "$T/recordings/inlined" ./inlined
+refused "'only' was inlined wherever it is called.*inlined.c:2" count 'call only' inlined
+refused "no system call 'wrte'; did you mean .*write" count 'syscall wrte' asked
+refused "no signal 'SIGUSR3'; did you mean SIGUSR1, SIGUSR2" count 'signal SIGUSR3' asked
 refused "no signal 'SIGNONE'" count 'signal SIGNONE' asked
 expect 1 "$BACKSTEP" count 'call visit' there-is-none/such
 says 'no recording'

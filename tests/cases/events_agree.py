@@ -241,6 +241,14 @@ class Maker:
             forms = forms[:1] + forms[4:5] if a is often else forms[1:4]
         return rng.choice(forms)
 
+    def crowd(self):
+        """Many at one place, and periods, in eras that mostly are not those of the others."""
+        often, some = self.place(50, 10**9), []
+        for _ in range(self.rng.choice([3, 70])):
+            spec = self.era(self.every() if self.rng.random() < 0.1 else often)
+            some.append(self.condition(spec, True) if self.rng.random() < 0.2 else spec)
+        return some + [often]
+
     def any(self):
         return self.composed() if self.rng.random() < 0.25 else self.simple()
 
@@ -368,6 +376,7 @@ def main():
         many = os.environ["BACKSTEP_WINDOW"] in ("1", "7")
         os.environ["BACKSTEP_LEG"] = rng.choice(["", "", "" if many else "1e-5", "1e-4"])
         asker.count(specs, words, low, high)
+        asker.count(maker.crowd(), words, low, high)
         # Nor does it if parts of what is made of several are left out where they cannot matter.
         os.environ["BACKSTEP_GATE"] = "1"
         for _ in range(3):
