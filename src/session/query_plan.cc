@@ -317,7 +317,8 @@ void QueryPlan::add_lines() {
     }
 }
 
-// Data is watched where the condition says, by `addr=`. What it would take to see all accesses comes here.
+// Data is watched where the condition says, by `addr=`. If something can match elsewhere, all loads or stores
+// of the code that it can be in are looked at.
 void QueryPlan::add_accesses() {
   const bool store = query_.type == Query::Type::Store;
   std::vector<const QueryCondition*> touches;
@@ -326,12 +327,7 @@ void QueryPlan::add_accesses() {
     for (const QueryCondition& part : c.parts) collect(part);
   };
   collect(query_.where);
-  if (reduce(query_.where, {}).op != Remainder::Op::False)
-    throw Error(
-        fmt::format("which memory is it? A {} is looked for at an address: write addr=&x, addr=p or addr=0x… "
-                    "so that nothing can match elsewhere, as in 'goto current backward {} where addr=&total'",
-                    store ? "store" : "load", store ? "store" : "load"),
-        kExitUsage);
+  if (reduce(query_.where, {}).op != Remainder::Op::False) return add_all_accesses(store);
   for (const QueryCondition* touch : touches) {
     Candidate c;
     c.touches = touch;
@@ -349,6 +345,46 @@ void QueryPlan::add_accesses() {
     }
     add(c);
   }
+}
+
+void QueryPlan::add_all_accesses(bool store) {
+  std::function<void(const QueryCondition&)> refuse = [&](const QueryCondition& c) {
+    if (c.op == QueryCondition::Op::Touches)
+      throw events::SpecError(
+          query_.text, c.column,
+          "addr=… is asked for so that nothing can match elsewhere: addr=&x and …, addr=&x or "
+          "addr=&y; of other accesses, compare: addr == 0x…, addr >= &x");
+    if (c.op == QueryCondition::Op::Stack)
+      throw events::SpecError(query_.text, c.column,
+                              fmt::format("the stack of a {} is known where addr=… says which memory it is; "
+                                          "func=<…> and src=<…> say which code without that",
+                                          store ? "store" : "load"));
+    for (const QueryCondition& part : c.parts) refuse(part);
+  };
+  refuse(query_.where);
+  Candidate c;
+  c.accesses = true;
+  ResolvedTap& r = c.resolved;
+  r.tap.kind = Tap::Accesses;
+  r.tap.length = store ? Tap::kStores : Tap::kLoads;
+  r.offers.addr = r.offers.new_value = true;
+  r.offers.old_value = store;
+  if (needs_.functions) {
+    for (const auto& f : functions_meant(true))
+      for (auto [start, end] : f.ranges) r.tap.code.push_back({start, end});
+  } else if (needs_.sources) {
+    for (const auto& module : session_.program().modules())
+      for (const auto& code : session_.program().line_table(module))
+        for (const QueryCondition* source : *needs_.sources)
+          if (is_source(*source, code.file, code.line)) r.tap.code.push_back({code.start, code.end});
+  } else {
+    notes_.push_back(
+        fmt::format("each {} of the run is looked at, up to where there is a match; func=<…>, src=<…> or "
+                    "addr=… make it quick",
+                    store ? "store" : "load"));
+  }
+  if ((needs_.functions || needs_.sources) && r.tap.code.empty()) return;  // no such code
+  add(c);
 }
 
 void QueryPlan::add_calls() {
@@ -553,7 +589,7 @@ bool QueryPlan::capture(QueryTap& tap, Remainder& r) {
     try {
       session_.compiler().compile_condition(r.leaf->text, at.pc, at.offers);
       const auto compiled = session_.compiler().compile("!!(" + r.leaf->text + ")", at.pc, at.offers);
-      tap.resolved.tap.values.push_back(compiled.code);
+      (tap.accesses ? tap.of_access : tap.resolved.tap.values).push_back(compiled.code);
     } catch (const symbols::ExpressionError& e) {
       keep_failure(*r.leaf, e);
       return false;
@@ -570,6 +606,7 @@ void QueryPlan::add(const Candidate& candidate) {
   QueryTap tap;
   tap.resolved = candidate.resolved;
   tap.whole_functions = candidate.real_function;
+  tap.accesses = candidate.accesses;
   Tap& t = tap.resolved.tap;
   t.action = Tap::Log;
   t.strict = true;
@@ -577,7 +614,7 @@ void QueryPlan::add(const Candidate& candidate) {
   if (whole.op != Remainder::Op::True) conjuncts_of(std::move(whole), all);
   for (Remainder& c : all) {
     if (take_ticks(c, t)) continue;
-    (is_of_expressions(c) ? here : later).push_back(std::move(c));
+    (is_of_expressions(c) && !tap.accesses ? here : later).push_back(std::move(c));
   }
   tap.rest = joined(Remainder::Op::And, std::move(later));
   tap.needs_stack = asks_for_stack(tap.rest);
