@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "guest/syscall_table.h"
+#include "replay/agent_expression_hot.h"
 #include "session/exits.h"
 #include "session/memory_place.h"
 #include "symbols/program_names.h"
@@ -582,6 +583,21 @@ bool QueryPlan::compile(QueryTap& tap, std::vector<Remainder>& conjuncts) {
   return true;
 }
 
+// Does an expression read memory or registers (but for the program counter)?
+bool reads_state(const std::vector<uint8_t>& code) {
+  constexpr uint8_t kRip = 16;
+  for (size_t at = 0; at < code.size();) {
+    const uint8_t op = code[at];
+    const int operands = replayer::operands_of(op);
+    const bool memory = (op >= replayer::kRef8 && op <= replayer::kRef64) || op == replayer::kFloatRef80;
+    const bool register_of_others =
+        op == replayer::kReg && !(at + 2 < code.size() && code[at + 1] == 0 && code[at + 2] == kRip);
+    if (operands < 0 || memory || register_of_others || op == replayer::kVector) return true;
+    at += 1 + static_cast<size_t>(operands);
+  }
+  return false;
+}
+
 // What workers are to evaluate for a part that they cannot decide alone. False: it makes no sense here.
 bool QueryPlan::capture(QueryTap& tap, Remainder& r) {
   if (r.op == Remainder::Op::Expression) {
@@ -589,6 +605,12 @@ bool QueryPlan::capture(QueryTap& tap, Remainder& r) {
     try {
       session_.compiler().compile_condition(r.leaf->text, at.pc, at.offers);
       const auto compiled = session_.compiler().compile("!!(" + r.leaf->text + ")", at.pc, at.offers);
+      if (tap.accesses && reads_state(compiled.code.code))
+        throw events::SpecError(
+            query_.text, r.leaf->columns.empty() ? r.leaf->column : r.leaf->columns[0],
+            "what a variable is worth is not known at a store or load that is not looked for at an "
+            "address (addr=&x): this can be about addr, oldval, newval, pc, tick, thread and the "
+            "addresses of variables");
       (tap.accesses ? tap.of_access : tap.resolved.tap.values).push_back(compiled.code);
     } catch (const symbols::ExpressionError& e) {
       keep_failure(*r.leaf, e);

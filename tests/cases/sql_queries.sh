@@ -6,13 +6,13 @@ source "$(dirname "$0")/lib.bash"
 cat >long.c <<'C'
 #include <stdio.h>
 #include <unistd.h>
-volatile long total;
+volatile long total, spin; // on one page, so that no part of the run is known to leave it alone
 __attribute__((noinline)) long step(long n) { total += n; return total; }
 int main(void) {
   puts("a,\"b\"\033[31m red\tend");
   fflush(stdout);
   step(1);
-  for (volatile long i = 0; i < 2000000000; i++) {}
+  for (volatile long i = 0; i < 2000000000; i++) if ((i & 0xffffff) == 0) spin = i;
   step(2);
   return 0;
 }
