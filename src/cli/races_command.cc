@@ -58,10 +58,10 @@ int races_command(const Args& args) {
       "races", "[options] [DIR]",
       "Accesses of two threads to the same memory, at least one of them a store, that nothing orders: no "
       "lock,\n"
-      "semaphore, condition, barrier, atomic instruction, no thread's beginning or end. They happened one "
-      "after\n"
-      "the other in this run, but might as well have happened the other way round. One for each pair of "
-      "lines.\n"
+      "semaphore, condition, barrier, atomic instruction, message, signal or futex call, no thread's "
+      "beginning\n"
+      "or end. They happened one after the other in this run, but might as well have happened the other way\n"
+      "round. One for each pair of lines.\n"
       "All loads and stores of the run are gone through, so it takes much longer than a replay.\n"
       "Exit status: 1 if there are some, else 0.\n"
       "DIR: a name or path; the latest recording if left out.",

@@ -57,10 +57,9 @@ int sql_command(const Args& args) {
   CommandLine line(
       "sql", "[options] [DIR] [QUERY]",
       "The recorded history as tables, asked in SQL: processes, threads, events, system calls, signals,\n"
-      "output, checkpoints and bookmarks from the logs; modules, functions and lines from the debug\n"
-      "information; calls, stores, loads, variables, executed lines, the heap and locks by replaying what "
-      "the\n"
-      "query needs. With --export they go to PostgreSQL or into CSV files.\n"
+      "output, messages, checkpoints and bookmarks from the logs; modules, functions and lines from the\n"
+      "debug information; calls, stores, loads, variables, executed lines and blocks, the heap and locks\n"
+      "by replaying what the query needs. With --export they go to PostgreSQL or into CSV files.\n"
       "Without QUERY: a shell at a terminal, else queries are read from stdin. '.tables' and '.schema'\n"
       "list tables and columns.\n"
       "DIR: a name or path; the latest recording if left out.",

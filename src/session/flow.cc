@@ -10,6 +10,8 @@
 // memory it was looked up (addresses), is not, unless asked for.
 #include "session/flow.h"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -19,7 +21,6 @@
 
 #include "base/error.h"
 #include "recording/library.h"
-#include "session/flow_channels.h"
 #include "session/flow_origins.h"
 #include "session/flow_trail.h"
 #include "session/present.h"
@@ -33,16 +34,19 @@ using Kind = FlowOrigin::Kind;
 constexpr uint64_t kMostBytes = 4096;   // of a value
 constexpr unsigned kMostMoves = 20000;  // of one value's bytes
 
+class Tracker;
+
 // What the parts of one question share.
 struct Inquiry {
   FlowRequest request;
   Watcher watcher;
-  std::unique_ptr<Channels> channels;
+  std::unique_ptr<Recorded> recorded;
   unsigned origins = 0;
   bool stopped = false;
   // Other processes that the way leads to.
   struct Neighbour;
   std::map<uint64_t, std::unique_ptr<Neighbour>> neighbours;
+  Tracker& tracker_of(const recording::Recording& recording, uint64_t process);
 };
 
 struct CopyStep {
@@ -78,7 +82,7 @@ struct Ended {
 class Tracker {
  public:
   Tracker(Session& session, Inquiry& inquiry)
-      : session_(session), inquiry_(inquiry), trail_(session), origins_(session, trail_, *inquiry.channels) {}
+      : session_(session), inquiry_(inquiry), trail_(session), origins_(session, trail_, *inquiry.recorded) {}
 
   // `locs`: where each byte of the value is at that moment.
   void follow(FlowValue& value, const std::vector<Loc>& locs, const Position& at, int thread, uint64_t depth);
@@ -91,7 +95,9 @@ class Tracker {
   FlowPart part_of(const std::vector<Ended>& run, const FlowValue& value, uint64_t depth);
   std::shared_ptr<FlowOrigin> origin_of(const std::vector<Ended>& run, const FlowPart& part, uint64_t depth);
   void follow_inputs(FlowOrigin& origin, const StepRecord& step, uint64_t depth);
-  void follow_writer(FlowOrigin& origin, uint64_t count, uint64_t depth);
+  void follow_writers(FlowOrigin& origin, uint64_t depth);
+  void follow_sharer(FlowOrigin& origin, const Ended& e, const std::vector<uint8_t>& bytes, uint64_t depth);
+  bool follow_writer(FlowOrigin& origin, const Origins::Piece& piece, uint64_t depth);
   std::string computed_text(const FlowOrigin& origin, const Effect& effect, const StepRecord& step);
 
   Session& session_;
@@ -304,7 +310,8 @@ std::shared_ptr<FlowOrigin> Tracker::origin_of(const std::vector<Ended>& run, co
   }
   if (e.change->how != Change::Instruction) {
     origins_.tell_change(*origin, *e.change, e.step, e.loc, run.size());
-    if (origins_.writer) follow_writer(*origin, run.size(), depth);
+    follow_writers(*origin, depth);
+    if (e.change->how == Change::FromOutside) follow_sharer(*origin, e, part.bytes, depth);
     return origin;
   }
   origin->place = origins_.place(e.step);
@@ -391,35 +398,135 @@ void Tracker::follow_inputs(FlowOrigin& origin, const StepRecord& step, uint64_t
   }
 }
 
-// Into the process that wrote what came out of a pipe.
-void Tracker::follow_writer(FlowOrigin& origin, uint64_t count, uint64_t depth) {
-  const Channels::Writer writer = *origins_.writer;
-  constexpr uint16_t kWrite = 1, kSendto = 44;
-  if (depth == 0 || (writer.write.nr != kWrite && writer.write.nr != kSendto)) {
+// Where in memory the bytes lie that a call writes: the buffer, or pieces of it.
+std::vector<Loc> written_from(Session& session, const Transfer& write, uint64_t byte, uint64_t count) {
+  constexpr uint64_t kIovec = 16, kMostPieces = 1024;
+  auto word = [&](Address at) {
+    uint64_t value = 0;
+    const auto bytes = Present(session).memory(at, sizeof value);
+    if (bytes.size() == sizeof value) std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  };
+  std::vector<std::pair<Address, uint64_t>> buffers;
+  if (write.nr == SYS_write || write.nr == SYS_sendto) {
+    buffers.push_back({write.args[1], write.bytes});
+  } else {
+    const bool message = write.nr == SYS_sendmsg;
+    const Address list = message ? word(write.args[1] + 16) : write.args[1];
+    const uint64_t pieces = message ? word(write.args[1] + 24) : write.args[2];
+    for (uint64_t i = 0; i < std::min(pieces, kMostPieces); i++)
+      buffers.push_back({word(list + i * kIovec), word(list + i * kIovec + 8)});
+  }
+  std::vector<Loc> locs;
+  uint64_t begin = 0;
+  for (auto [address, size] : buffers) {
+    for (uint64_t b = std::max(begin, byte); b < byte + count && b - begin < size; b++)
+      locs.push_back({Loc::Memory, address + (b - begin)});
+    begin += size;
+  }
+  return locs;
+}
+
+// Into the processes that wrote what came out of a pipe or a socket.
+void Tracker::follow_writers(FlowOrigin& origin, uint64_t depth) {
+  const std::vector<Origins::Piece> pieces = origins_.pieces;  // others come on the way
+  for (size_t i = 0; i < pieces.size() && !inquiry_.stopped; i++)
+    if (depth == 0 || i >= inquiry_.request.width || inquiry_.origins >= inquiry_.request.most ||
+        !follow_writer(origin, pieces[i], depth)) {
+      origin.cut = true;
+      return;
+    }
+}
+
+Tracker& Inquiry::tracker_of(const recording::Recording& recording, uint64_t process) {
+  auto& neighbour = neighbours[process];
+  if (!neighbour) {
+    ReplayOptions options;
+    options.recording = recording.dir();
+    options.process = process;
+    options.quiet = true;
+    neighbour = std::make_unique<Inquiry::Neighbour>(options, recording, *this);
+  }
+  return neighbour->tracker;
+}
+
+// Into the process that wrote it, in memory that they share: of those that have it there with this value, the
+// one whose last store to it came last.
+void Tracker::follow_sharer(FlowOrigin& origin, const Ended& e, const std::vector<uint8_t>& bytes,
+                            uint64_t depth) {
+  const timeline::LogIndex& log = session_.timeline().log();
+  const auto got = inquiry_.recorded->owner(log.process(), e.change->event);
+  if (!got || bytes.empty()) return;
+  if (depth == 0 || inquiry_.origins >= inquiry_.request.most) {
     origin.cut = true;
     return;
   }
-  auto& neighbour = inquiry_.neighbours[writer.write.process];
-  if (!neighbour) {
-    ReplayOptions options;
-    options.recording = session_.recording().dir();
-    options.process = writer.write.process;
-    options.quiet = true;
-    neighbour = std::make_unique<Inquiry::Neighbour>(options, session_.recording(), inquiry_);
+  SharedPlaces& shared = inquiry_.recorded->shared();
+  struct Writer {
+    uint64_t order;
+    SharedPlace place;
+    std::vector<Loc> locs;
+    Position at;
+  };
+  std::optional<Writer> last;
+  size_t writers = 0;
+  for (const SharedPlace& place : shared.elsewhere(got->process, got->event, e.loc.where)) {
+    Tracker& there = inquiry_.tracker_of(session_.recording(), place.process);
+    timeline::Timeline& timeline = there.session_.timeline();
+    timeline.go_to(place.before);
+    if (Present(there.session_).memory(place.address, bytes.size()) != bytes) continue;
+    Writer w{0, place, {}, timeline.now()};
+    for (uint64_t i = 0; i < bytes.size(); i++) w.locs.push_back({Loc::Memory, place.address + i});
+    const Trail::Definition d = there.trail_.last_write(w.locs, w.at, 1);
+    if (d.kind == Trail::Definition::Stopped) {
+      inquiry_.stopped = true;
+      return;
+    }
+    if (d.kind != Trail::Definition::Step || d.step.at.event < timeline.log().own())
+      continue;  // an ancestor's
+    const bool others = std::any_of(d.changes.begin(), d.changes.end(), [&](const Change& c) {
+      return c.how == Change::FromOutside && !c.weak && c.covers(w.locs[0]);
+    });
+    if (others) continue;  // from somebody else
+    writers++;
+    w.order = shared.order_before(place.process, d.step.at.event - timeline.log().own());
+    if (!last || w.order > last->order) last = std::move(w);
   }
-  timeline::Timeline& timeline = neighbour->session.timeline();
-  timeline.go_to({writer.write.tick, 0, writer.write.pc});
-  const uint64_t there = std::min(count, writer.write.bytes - writer.byte);
+  if (!last) {
+    origin.sentence += "; no recorded one is known to have written it";
+    return;
+  }
+  Tracker& there = inquiry_.tracker_of(session_.recording(), last->place.process);
+  origin.sentence = fmt::format("written by process #{}, in memory that they share{}", last->place.process,
+                                writers > 1 ? " (the last one by the order of the events)" : "");
   FlowValue v;
-  v.name = fmt::format("{} bytes at {:#x} of process #{}", there, writer.write.args[1] + writer.byte,
-                       writer.write.process);
-  std::vector<Loc> locs;
-  for (uint64_t i = 0; i < there; i++) locs.push_back({Loc::Memory, writer.write.args[1] + writer.byte + i});
-  const Position at = timeline.now();
-  v.bytes = Present(neighbour->session).memory(locs.front().where, there);
-  v.text = flow_number(v.bytes);
-  neighbour->tracker.follow(v, locs, at, writer.write.thread, depth - 1);
+  v.name =
+      fmt::format("{} bytes at {:#x} of process #{}", bytes.size(), last->place.address, last->place.process);
+  v.bytes = bytes;
+  v.text = flow_number(bytes);
+  there.follow(v, last->locs, last->at, 1, depth - 1);
   origin.inputs.push_back(std::move(v));
+}
+
+bool Tracker::follow_writer(FlowOrigin& origin, const Origins::Piece& piece, uint64_t depth) {
+  const Transfer& write = *piece.write;
+  Tracker& there = inquiry_.tracker_of(session_.recording(), write.process);
+  timeline::Timeline& timeline = there.session_.timeline();
+  timeline.go_to({write.began, 0, write.pc});
+  const Position at = timeline.now();
+  const std::vector<Loc> locs = written_from(there.session_, write, piece.byte, piece.count);
+  if (locs.empty()) return false;
+  FlowValue v;
+  v.name = fmt::format("{} bytes at {:#x} of process #{}", locs.size(), locs.front().where, write.process);
+  for (const Loc& l : locs) {
+    const auto byte = Present(there.session_).memory(l.where, 1);
+    if (byte.empty()) return false;
+    v.bytes.push_back(byte[0]);
+  }
+  v.text = flow_number(v.bytes);
+  there.follow(v, locs, at, write.thread, depth - 1);
+  origin.inputs.push_back(std::move(v));
+  return true;
 }
 
 // --- what the question is about ---
@@ -534,7 +641,7 @@ FlowAnswer why(Session& session, const FlowRequest& request, const Watcher& watc
   Inquiry inquiry;
   inquiry.request = request;
   inquiry.watcher = watcher;
-  inquiry.channels = std::make_unique<Channels>(session.recording());
+  inquiry.recorded = std::make_unique<Recorded>(session.recording());
   Tracker tracker(session, inquiry);
 
   const Position at = timeline.now();

@@ -61,6 +61,15 @@ std::string line_around(std::span<const std::byte> bytes, uint64_t at) {
   return line;
 }
 
+// recvmsg gives the sender's name and control data, too; what it is about comes last.
+uint64_t bytes_before_message(const Event& e) {
+  uint64_t all = 0;
+  for (const auto& p : e.pieces)
+    if (p.kind == recording::PieceKind::OutAt || p.kind == recording::PieceKind::OutAtArg)
+      all += p.bytes.size();
+  return all - std::min(all, static_cast<uint64_t>(e.result));
+}
+
 }  // namespace
 
 std::string flow_number(const std::vector<uint8_t>& bytes) {
@@ -79,6 +88,19 @@ std::string flow_number(const std::vector<uint8_t>& bytes) {
   return fmt::format("{}", number);
 }
 
+std::optional<Recorded::OwnEvent> Recorded::owner(uint64_t process, uint64_t event) {
+  for (;;) {
+    auto [own, fresh] = first_own_.try_emplace(process, 0);
+    if (fresh) own->second = timeline::LogIndex(recording_, process).own();
+    if (event >= own->second) return OwnEvent{process, event - own->second};
+    const auto& all = channels().processes();
+    const auto info =
+        std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.number == process; });
+    if (info == all.end() || !info->parent || info->parent >= process) return std::nullopt;
+    process = info->parent;
+  }
+}
+
 FlowPlace Origins::place(const replayer::StepRecord& step) {
   FlowPlace p;
   p.process = session_.timeline().log().process();
@@ -91,19 +113,30 @@ FlowPlace Origins::place(const replayer::StepRecord& step) {
   return p;
 }
 
-void Origins::tell_stream(FlowOrigin& origin, const Event& e, const OpenFile& file, uint64_t byte,
-                          uint64_t number) {
+void Origins::tell_stream(FlowOrigin& origin, const OpenFile& file, uint64_t byte, uint64_t count,
+                          const Recorded::OwnEvent& read) {
   std::string why;
-  writer = channels_.writer_of(file, session_.timeline().log().process(), number, byte, why);
+  bool checked = true;
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t at = byte + done;
+    const Message* m = recorded_.messages().of_read(read.process, read.event, at, why);
+    if (!m) break;
+    const uint64_t in_message = at - m->read_byte;
+    const uint64_t there = std::min(count - done, m->bytes - in_message);
+    pieces.push_back({m->write, m->write_byte + in_message, there});
+    checked = checked && m->checked;
+    done += there;
+  }
   origin.sentence = fmt::format("read from {}", file.name);
-  if (!writer) {
+  if (pieces.empty()) {
     origin.sentence += ": " + why;
     return;
   }
-  origin.sentence += fmt::format(", written by process #{}, event {}, byte {} of {}{}", writer->write.process,
-                                 writer->write.event, writer->byte, writer->write.bytes,
-                                 writer->checked ? "" : " (by the order of the calls alone)");
-  (void)e;
+  const Transfer& write = *pieces[0].write;
+  origin.sentence += fmt::format(
+      ", written by process #{}, event {}, byte {} of {}{}{}", write.process, write.event, pieces[0].byte,
+      write.bytes, pieces.size() > 1 ? fmt::format(", and so on, in {} pieces", pieces.size()) : "",
+      checked ? "" : " (by the order of the calls alone)");
 }
 
 void Origins::tell_call_data(FlowOrigin& origin, const Change& change, const Loc& loc, uint64_t count) {
@@ -113,7 +146,8 @@ void Origins::tell_call_data(FlowOrigin& origin, const Change& change, const Loc
   origin.call = guest::print_syscall(events::view_of(e));
   const std::string name = guest::syscall_name(e.nr);
   const uint64_t in_piece = loc.where - change.first.where;
-  const uint64_t byte = change.part + in_piece;
+  uint64_t byte = change.part + in_piece;
+  if (e.nr == SYS_recvmsg) byte -= std::min(byte, bytes_before_message(e));
   for (const auto& p : e.pieces) {
     const bool out = p.kind == recording::PieceKind::OutAt || p.kind == recording::PieceKind::OutAtArg;
     if (out && (p.kind == recording::PieceKind::OutAt ? p.addr : e.args[p.arg]) == change.first.where)
@@ -142,18 +176,18 @@ void Origins::tell_call_data(FlowOrigin& origin, const Change& change, const Loc
       return;
   }
   // Events of ancestors belong to other logs: before its birth a forked process is its parent.
-  if (change.event < log.own()) {
+  const auto own = recorded_.owner(log.process(), change.event);
+  if (!own) {
     origin.sentence = fmt::format("read by {} before the process was forked", name);
     return;
   }
-  const uint64_t number = change.event - log.own();
-  const auto file = channels_.file_at(log.process(), number, static_cast<int>(e.args[0]));
+  const auto file = recorded_.channels().file_at(own->process, own->event, static_cast<int>(e.args[0]));
   if (!file) {
     origin.sentence = fmt::format("read from descriptor {}", static_cast<int>(e.args[0]));
     return;
   }
-  if (file->kind == OpenFile::Pipe || file->kind == OpenFile::SocketPair)
-    return tell_stream(origin, e, *file, byte, number);
+  if (file->kind == OpenFile::Pipe || file->kind == OpenFile::SocketPair || file->kind == OpenFile::Socket)
+    return tell_stream(origin, *file, byte, count, *own);
   origin.file = file->name;
   if (file->kind != OpenFile::File) {
     origin.sentence = fmt::format("read from {}, byte {} of what {} got there", file->name, byte, name);
@@ -171,7 +205,7 @@ void Origins::tell_call_data(FlowOrigin& origin, const Change& change, const Loc
 void Origins::tell_change(FlowOrigin& origin, const Change& change, const replayer::StepRecord& step,
                           const Loc& loc, uint64_t count) {
   origin.place = place(step);
-  writer.reset();
+  pieces.clear();
   switch (change.how) {
     case Change::CallData:
       return tell_call_data(origin, change, loc, count);

@@ -9,10 +9,14 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 
 #include <fmt/format.h>
 
+#include "engine/context.h"
+#include "replay/bytecode.h"
 #include "session/hits.h"
+#include "session/known_calls.h"
 #include "session/query_plan.h"
 #include "timeline/moments.h"
 
@@ -55,6 +59,7 @@ class Searching {
     answer_.interrupted = session_.timeline().attention.stop_asked;
     if (taps_.empty() || answer_.interrupted) return answer_;
     query_.forward ? forward() : backward();
+    if (answer_.hit && request_.stack && answer_.hit->stack.empty()) add_stack(*answer_.hit);
     if (answer_.hit) name_place();
     return answer_;
   }
@@ -78,11 +83,12 @@ class Searching {
         compiled.back().optimized_out = true;
         fails_[text]++;
       }
-      r.tap.values.push_back(compiled.back().code);
+      replayer::CapturedExpression code = compiled.back().code;
       if (compiled.back().optimized_out)
-        r.tap.values.back() = {{replayer::kConst8, 0, replayer::kEnd}, replayer::Capture::Scalar, 8};
+        code = {{replayer::kConst8, 0, replayer::kEnd}, replayer::Capture::Scalar, 8};
+      (tap.accesses ? tap.of_access : r.tap.values).push_back(std::move(code));
     }
-    r.tap.stack = tap.needs_stack || request_.stack;
+    r.tap.stack = (tap.needs_stack || request_.stack) && !tap.accesses;
   }
 
   // One match, with what came with it.
@@ -166,6 +172,11 @@ class Searching {
     if (is_current(record)) return std::nullopt;
     const QueryTap& tap = plan_.taps()[record.tap];
     Match match{record, tap, {}, {}, true};
+    std::vector<uint8_t> evaluated;
+    if (tap.accesses) {
+      evaluated = values_of_access(tap, record, CapturedValues(bytes).next());
+      bytes = evaluated.data();
+    }
     CapturedValues values(bytes);
     for (size_t i = 0; i < tap.captured; i++) {
       bool readable = true;
@@ -184,12 +195,49 @@ class Searching {
     const Truth truth = evaluate(tap.rest, match);
     if (truth == Truth::Unknown) answer_.failures++;
     if (truth != Truth::Yes) return std::nullopt;
-    // Two ranges of memory may be touched by one instruction.
-    if (last_ == at && tap.resolved.tap.is_data()) return std::nullopt;
+    // One instruction may touch two ranges of memory, or make several accesses.
+    if (last_ == at && (tap.accesses || tap.resolved.tap.is_data())) return std::nullopt;
     last_ = at;
     hit.stack = std::move(match.stack);
     hit.stack_complete = match.stack_complete;
     return hit;
+  }
+
+  // What a record of an access has, as values of expressions about it are logged elsewhere. They know nothing
+  // of registers and memory.
+  static std::vector<uint8_t> values_of_access(const QueryTap& tap, const TapRecord& record,
+                                               std::span<const uint8_t> bytes) {
+    static const auto context = std::make_unique<Context>();
+    constexpr uint32_t kRip = 1u << 16;
+    context->rip = record.pc;
+    replayer::AccessRecord access{};
+    std::memcpy(&access, bytes.data(), std::min(bytes.size(), sizeof access));
+    replayer::Surroundings around{*context, [](uint64_t, uint64_t*, unsigned, const void*) { return false; },
+                                  nullptr,  {},
+                                  0,        false,
+                                  ~kRip,    replayer::float_operation};
+    around.set(replayer::kStateTick, record.tick);
+    around.set(replayer::kStateThread, static_cast<uint64_t>(record.thread));
+    around.set(replayer::kStateAddress, access.address);
+    around.set(replayer::kStateOld, access.old_value);
+    around.set(replayer::kStateNew, access.new_value);
+    around.set(replayer::kStateSize, access.size);
+    std::vector<uint8_t> values;
+    for (const replayer::CapturedExpression& e : tap.of_access) {
+      const replayer::Captured value = replayer::capture(e, around);
+      uint32_t size = static_cast<uint32_t>(value.bytes.size());
+      if (!value.readable) size |= replayer::kUnreadable;
+      values.insert(values.end(), reinterpret_cast<const uint8_t*>(&size),
+                    reinterpret_cast<const uint8_t*>(&size + 1));
+      values.insert(values.end(), value.bytes.begin(), value.bytes.end());
+    }
+    return values;
+  }
+
+  void add_stack(Hit& hit) {
+    const auto stacks = stacks_at(session_, {hit.position()}, watcher_);
+    hit.stack = stacks[0].frames;
+    hit.stack_complete = stacks[0].complete;
   }
 
   void read_stack(Match& match, CapturedValues& values) const {

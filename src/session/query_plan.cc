@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "guest/syscall_table.h"
+#include "replay/agent_expression_hot.h"
 #include "session/exits.h"
 #include "session/memory_place.h"
 #include "symbols/program_names.h"
@@ -317,7 +318,8 @@ void QueryPlan::add_lines() {
     }
 }
 
-// Data is watched where the condition says, by `addr=`. What it would take to see all accesses comes here.
+// Data is watched where the condition says, by `addr=`. If something can match elsewhere, all loads or stores
+// of the code that it can be in are looked at.
 void QueryPlan::add_accesses() {
   const bool store = query_.type == Query::Type::Store;
   std::vector<const QueryCondition*> touches;
@@ -326,12 +328,7 @@ void QueryPlan::add_accesses() {
     for (const QueryCondition& part : c.parts) collect(part);
   };
   collect(query_.where);
-  if (reduce(query_.where, {}).op != Remainder::Op::False)
-    throw Error(
-        fmt::format("which memory is it? A {} is looked for at an address: write addr=&x, addr=p or addr=0x… "
-                    "so that nothing can match elsewhere, as in 'goto current backward {} where addr=&total'",
-                    store ? "store" : "load", store ? "store" : "load"),
-        kExitUsage);
+  if (reduce(query_.where, {}).op != Remainder::Op::False) return add_all_accesses(store);
   for (const QueryCondition* touch : touches) {
     Candidate c;
     c.touches = touch;
@@ -349,6 +346,46 @@ void QueryPlan::add_accesses() {
     }
     add(c);
   }
+}
+
+void QueryPlan::add_all_accesses(bool store) {
+  std::function<void(const QueryCondition&)> refuse = [&](const QueryCondition& c) {
+    if (c.op == QueryCondition::Op::Touches)
+      throw events::SpecError(
+          query_.text, c.column,
+          "addr=… is asked for so that nothing can match elsewhere: addr=&x and …, addr=&x or "
+          "addr=&y; of other accesses, compare: addr == 0x…, addr >= &x");
+    if (c.op == QueryCondition::Op::Stack)
+      throw events::SpecError(query_.text, c.column,
+                              fmt::format("the stack of a {} is known where addr=… says which memory it is; "
+                                          "func=<…> and src=<…> say which code without that",
+                                          store ? "store" : "load"));
+    for (const QueryCondition& part : c.parts) refuse(part);
+  };
+  refuse(query_.where);
+  Candidate c;
+  c.accesses = true;
+  ResolvedTap& r = c.resolved;
+  r.tap.kind = Tap::Accesses;
+  r.tap.length = store ? Tap::kStores : Tap::kLoads;
+  r.offers.addr = r.offers.new_value = true;
+  r.offers.old_value = store;
+  if (needs_.functions) {
+    for (const auto& f : functions_meant(true))
+      for (auto [start, end] : f.ranges) r.tap.code.push_back({start, end});
+  } else if (needs_.sources) {
+    for (const auto& module : session_.program().modules())
+      for (const auto& code : session_.program().line_table(module))
+        for (const QueryCondition* source : *needs_.sources)
+          if (is_source(*source, code.file, code.line)) r.tap.code.push_back({code.start, code.end});
+  } else {
+    notes_.push_back(
+        fmt::format("each {} of the run is looked at, up to where there is a match; func=<…>, src=<…> or "
+                    "addr=… make it quick",
+                    store ? "store" : "load"));
+  }
+  if ((needs_.functions || needs_.sources) && r.tap.code.empty()) return;  // no such code
+  add(c);
 }
 
 void QueryPlan::add_calls() {
@@ -546,6 +583,21 @@ bool QueryPlan::compile(QueryTap& tap, std::vector<Remainder>& conjuncts) {
   return true;
 }
 
+// Does an expression read memory or registers (but for the program counter)?
+bool reads_state(const std::vector<uint8_t>& code) {
+  constexpr uint8_t kRip = 16;
+  for (size_t at = 0; at < code.size();) {
+    const uint8_t op = code[at];
+    const int operands = replayer::operands_of(op);
+    const bool memory = (op >= replayer::kRef8 && op <= replayer::kRef64) || op == replayer::kFloatRef80;
+    const bool register_of_others =
+        op == replayer::kReg && !(at + 2 < code.size() && code[at + 1] == 0 && code[at + 2] == kRip);
+    if (operands < 0 || memory || register_of_others || op == replayer::kVector) return true;
+    at += 1 + static_cast<size_t>(operands);
+  }
+  return false;
+}
+
 // What workers are to evaluate for a part that they cannot decide alone. False: it makes no sense here.
 bool QueryPlan::capture(QueryTap& tap, Remainder& r) {
   if (r.op == Remainder::Op::Expression) {
@@ -553,7 +605,13 @@ bool QueryPlan::capture(QueryTap& tap, Remainder& r) {
     try {
       session_.compiler().compile_condition(r.leaf->text, at.pc, at.offers);
       const auto compiled = session_.compiler().compile("!!(" + r.leaf->text + ")", at.pc, at.offers);
-      tap.resolved.tap.values.push_back(compiled.code);
+      if (tap.accesses && reads_state(compiled.code.code))
+        throw events::SpecError(
+            query_.text, r.leaf->columns.empty() ? r.leaf->column : r.leaf->columns[0],
+            "what a variable is worth is not known at a store or load that is not looked for at an "
+            "address (addr=&x): this can be about addr, oldval, newval, pc, tick, thread and the "
+            "addresses of variables");
+      (tap.accesses ? tap.of_access : tap.resolved.tap.values).push_back(compiled.code);
     } catch (const symbols::ExpressionError& e) {
       keep_failure(*r.leaf, e);
       return false;
@@ -570,6 +628,7 @@ void QueryPlan::add(const Candidate& candidate) {
   QueryTap tap;
   tap.resolved = candidate.resolved;
   tap.whole_functions = candidate.real_function;
+  tap.accesses = candidate.accesses;
   Tap& t = tap.resolved.tap;
   t.action = Tap::Log;
   t.strict = true;
@@ -577,7 +636,7 @@ void QueryPlan::add(const Candidate& candidate) {
   if (whole.op != Remainder::Op::True) conjuncts_of(std::move(whole), all);
   for (Remainder& c : all) {
     if (take_ticks(c, t)) continue;
-    (is_of_expressions(c) ? here : later).push_back(std::move(c));
+    (is_of_expressions(c) && !tap.accesses ? here : later).push_back(std::move(c));
   }
   tap.rest = joined(Remainder::Op::And, std::move(later));
   tap.needs_stack = asks_for_stack(tap.rest);

@@ -48,6 +48,10 @@ struct QueryTap {
   size_t captured = 0;           // so many of its values are for that; they come first
   bool needs_stack = false;      // … and the stack is
   bool whole_functions = false;  // the innermost function is the real one, whatever is inlined there
+  // Of a tap that has each load or store: its records say no more than that, so these are evaluated by who
+  // collects them.
+  bool accesses = false;
+  std::vector<replayer::CapturedExpression> of_access;
 };
 
 class QueryPlan {
@@ -74,6 +78,7 @@ class QueryPlan {
     const events::QueryCondition* touches = nullptr;  // of data
     std::string name;                                 // of system calls and signals
     bool real_function = false;
+    bool accesses = false;
   };
   // What a condition cannot hold without: one of these names, or lines.
   struct Needs {
@@ -88,6 +93,7 @@ class QueryPlan {
   void add_blocks();
   void add_lines();
   void add_accesses();
+  void add_all_accesses(bool store);
   void add_calls();
   void add_signals();
   void add(const Candidate& candidate);

@@ -3,9 +3,10 @@
 //
 // Each thread has a clock of all threads: what it can know of them. Giving a lock leaves the giver's clock
 // with the lock, and taking it joins that into the taker's; likewise semaphores, barriers, the making of a
-// thread and the waiting for its end. An access is unordered with an earlier one of another thread if that
-// one's time is beyond what this thread knows of it. For each eight bytes the last accesses of each thread
-// are kept, with the bytes that they touched, so nothing that races is lost.
+// thread and the waiting for its end, and what goes through system calls (thread_order.h). An access is
+// unordered with an earlier one of another thread if that one's time is beyond what this thread knows of it.
+// For each eight bytes the last accesses of each thread are kept, with the bytes that they touched, so
+// nothing that races is lost.
 //
 // Atomic variables are known by what is done to them: memory that an instruction with a lock prefix or an
 // xchg accesses anywhere in the run is atomic, and there a plain load takes and a plain store gives, as on
@@ -29,6 +30,7 @@
 #include "session/accesses.h"
 #include "session/hits.h"
 #include "session/locks.h"
+#include "session/thread_order.h"
 #include "symbols/data_names.h"
 #include "timeline/moments.h"
 
@@ -47,22 +49,9 @@ void join_clock(Clock& to, const Clock& from) {
 
 // ---- What the threads did besides accessing memory ----
 
-struct SyncEvent {
-  enum Kind : uint8_t { Take, TakeShared, Give, Make, Joined, Fresh } kind;
-  Tick tick = 0;  // it comes before all accesses of this tick
-  int thread = 1;
-  Address lock = 0;  // Fresh: start
-  Address end = 0;   // Fresh: of memory without a past
-  int other = 0;     // Make, Joined: which thread
-};
-
-struct Span {
-  Tick enter = 0, leave = 0;
-};
-
 struct RaceSurroundings {
   std::vector<SyncEvent> events;
-  std::map<int, std::vector<Span>> inside;  // of functions whose accesses do not count
+  SpansByThread inside;  // of functions whose accesses do not count
 };
 
 RaceSurroundings surroundings_of(Session& session, const Stretch& stretch, const Watcher& watcher) {
@@ -93,13 +82,13 @@ RaceSurroundings surroundings_of(Session& session, const Stretch& stretch, const
     if (thread == 1 || !handle) return true;
     by_handle[handle] = thread;
     s.events.push_back(
-        {SyncEvent::Fresh, record.tick, thread, handle - std::min(handle, kStack), handle + kRacePage, 0});
+        {SyncEvent::Fresh, record.tick, thread, handle - std::min(handle, kStack), handle + kRacePage, 0, 0});
     return true;
   };
   session.timeline().sweep(sweep);
   int made = 1;
   for (const timeline::Moment& m : log.thread_starts())
-    s.events.push_back({SyncEvent::Make, m.tick, thread_at(m.tick), 0, 0, ++made});
+    s.events.push_back({SyncEvent::Make, m.tick, thread_at(m.tick), 0, 0, ++made, 0});
   locks(
       session, {{Position{}, stretch.to}, true},
       [&](const LockOperation& o) {
@@ -108,7 +97,7 @@ RaceSurroundings surroundings_of(Session& session, const Stretch& stretch, const
         s.inside[o.thread].push_back({o.at.tick, leave});
         const bool got = o.result && *o.result == 0;
         auto add = [&](SyncEvent::Kind kind, Tick tick, Address lock) {
-          s.events.push_back({kind, tick, o.thread, lock, 0, 0});
+          s.events.push_back({kind, tick, o.thread, lock, 0, 0, 0});
         };
         switch (o.function->effect) {
           case Effect::Take:
@@ -130,7 +119,7 @@ RaceSurroundings surroundings_of(Session& session, const Stretch& stretch, const
             break;
           case Effect::Join:
             if (auto t = by_handle.find(o.lock); got && t != by_handle.end())
-              s.events.push_back({SyncEvent::Joined, leave + 1, o.thread, 0, 0, t->second});
+              s.events.push_back({SyncEvent::Joined, leave + 1, o.thread, 0, 0, t->second, 0});
             break;
           case Effect::Create:
           case Effect::None:
@@ -142,19 +131,21 @@ RaceSurroundings surroundings_of(Session& session, const Stretch& stretch, const
   HeapListener listener;
   listener.block = [&](const HeapBlock& b) {
     s.events.push_back(
-        {SyncEvent::Fresh, b.allocated.done + 1, b.allocated.thread, b.address, b.address + b.size, 0});
+        {SyncEvent::Fresh, b.allocated.done + 1, b.allocated.thread, b.address, b.address + b.size, 0, 0});
     return true;
   };
   listener.inside = [&](int thread, Tick enter, Tick leave) { s.inside[thread].push_back({enter, leave}); };
   HeapRequest books;
   books.to = stretch.to;
   heap(session, books, listener, watcher);
-  std::stable_sort(s.events.begin(), s.events.end(), [](const SyncEvent& a, const SyncEvent& b) {
-    const bool a_gives = a.kind == SyncEvent::Give, b_gives = b.kind == SyncEvent::Give;
-    return a.tick != b.tick ? a.tick < b.tick : a_gives < b_gives;
-  });
   for (auto& [thread, spans] : s.inside)
     std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.enter < b.enter; });
+  for (const SyncEvent& e : calls_that_order(session, s.inside)) s.events.push_back(e);
+  std::stable_sort(s.events.begin(), s.events.end(), [](const SyncEvent& a, const SyncEvent& b) {
+    const bool a_gives = a.kind == SyncEvent::Give, b_gives = b.kind == SyncEvent::Give;
+    if (a.tick != b.tick) return a.tick < b.tick;
+    return a.event != b.event ? a.event < b.event : a_gives < b_gives;
+  });
   return s;
 }
 
@@ -272,8 +263,11 @@ class Detector {
       : session_(session), around_(around), shared_(shared), sorter_(session, around) {}
 
   void take(const Access& a) {
-    for (; next_ < around_.events.size() && around_.events[next_].tick <= a.tick; next_++)
-      happen(around_.events[next_]);
+    for (; next_ < around_.events.size(); next_++) {
+      const SyncEvent& e = around_.events[next_];
+      if (e.tick > a.tick || (e.tick == a.tick && e.event > a.event)) break;
+      happen(e);
+    }
     const Sort sort = sorter_.sort(a);
     if (sort == Sort::Ignored) return;
     bool gives = false;

@@ -211,6 +211,12 @@ Swept Timeline::sweep(const Sweep& sweep) {
       low = high;
       return true;
     }
+    if (outlook) {
+      outlook->ticks += end.tick - begin.tick;
+      result.windows++;
+      low = high;
+      return true;
+    }
     done += static_cast<double>(begin.tick - low.tick + high.tick - end.tick) / length;
     Window window;
     Position at = low;
@@ -245,6 +251,12 @@ Swept Timeline::sweep(const Sweep& sweep) {
   };
 
   if (more && from.pc && !from.event && !go_to_first()) return give_up();
+  if (outlook) {
+    while (more && begin_next()) {
+    }
+    outlook->windows += result.windows, outlook->quiet += result.quiet;
+    return result;
+  }
   for (;;) {
     while (more && !pool.full() && waiting() < kMostWaiting)
       if (!begin_next()) return give_up();

@@ -72,6 +72,12 @@ class Timeline {
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
   Swept sweep(const Sweep& sweep);
+  // While this is set sweeps only add up what they would replay, and find nothing.
+  struct Outlook {
+    size_t windows = 0, quiet = 0;  // that would be replayed; that are known to hold no match
+    Tick ticks = 0;                 // of those that would be
+  };
+  Outlook* outlook = nullptr;
   // Makes the tables of contents (stored_contents.h) of a stretch that are not there yet, and on the way the
   // checkpoints that are missing. Throws Error: one cannot be written.
   struct Made {

@@ -90,6 +90,14 @@ const events::CallReader& History::calls() {
   return *calls_;
 }
 
+const session::Messages& History::messages() {
+  if (!messages_) {
+    session::Channels channels(recording_);
+    messages_.emplace(channels);
+  }
+  return *messages_;
+}
+
 const symbols::Program& History::program(uint64_t process) {
   Process& p = of(process);
   if (p.session) return p.session->program();

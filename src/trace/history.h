@@ -11,6 +11,7 @@
 #include "events/recorded_call.h"
 #include "recording/library.h"
 #include "recording/process_facts.h"
+#include "session/messages.h"
 #include "session/session.h"
 #include "timeline/wall_clock.h"
 #include "trace/value.h"
@@ -42,6 +43,7 @@ class History {
   const timeline::LogIndex& log(uint64_t process);
   const timeline::WallClock& clock(uint64_t process);
   const events::CallReader& calls();
+  const session::Messages& messages();
   const symbols::Program& program(uint64_t process);
   session::Session& session(uint64_t process);
   // A process that was killed before its first event has nothing to be read.
@@ -77,6 +79,8 @@ class History {
   void keep(const std::string& question, std::vector<Row> rows);
   // For the last of some times that this is called with it, and only then.
   bool is_asked_often(const std::string& question);
+  // Questions are only asked to see what they would replay (Timeline::outlook).
+  bool explaining = false;
   static constexpr size_t kMostKept = 200'000;  // rows, of all together
 
  private:
@@ -90,6 +94,7 @@ class History {
   session::Watcher watcher_;
   std::optional<std::vector<recording::ProcessFacts>> processes_;
   std::optional<events::CallReader> calls_;
+  std::optional<session::Messages> messages_;
   std::map<uint64_t, std::unique_ptr<Process>> of_;
   std::set<uint64_t> damaged_;
   std::set<std::string> noted_;

@@ -30,7 +30,7 @@ class SweptRows : public Rows {
       count_++;
       return true;
     }
-    if (count_ == seen_.size()) history_.keep(question_, std::move(seen_));
+    if (count_ == seen_.size() && !history_.explaining) history_.keep(question_, std::move(seen_));
     return false;
   }
   Value value(size_t column) override { return now_[column]; }
@@ -76,6 +76,53 @@ double share_of(History& history, const Question& question) {
   return unknown_low || unknown_high ? share * 0.5 : share;
 }
 
+// From the end of the stretch back: parts of a few windows first, larger ones then, each swept forwards and
+// its rows turned round. A part with too many rows for that is swept in halves.
+void newest_first(History& history, const Question& question, RowPull& pull, uint64_t process, Part part) {
+  constexpr size_t kMostAtOnce = 20'000;
+  const std::string_view column = tick_column(*question.table);
+  Session& session = history.session(process);
+  const timeline::LogIndex& log = session.timeline().log();
+  const auto range = question.range(column);
+  const auto first = static_cast<int64_t>(log.birth().value_or(Position{}).tick);
+  int64_t low = std::max(range.low.value_or(first), first);
+  const int64_t high = std::min(range.high.value_or(INT64_MAX), static_cast<int64_t>(log.last().tick));
+  std::vector<int64_t> begins{low};  // of windows
+  for (const Position& cut : session.timeline().cuts())
+    if (const auto tick = static_cast<int64_t>(cut.tick); tick > begins.back() && tick <= high)
+      begins.push_back(tick);
+  std::vector<std::pair<int64_t, int64_t>> open;  // the last one is the next
+  for (int64_t end = high, step = 1; !begins.empty() && begins.front() <= end; step *= 2) {
+    begins.resize(begins.size() - std::min<size_t>(static_cast<size_t>(step) - 1, begins.size() - 1));
+    open.insert(open.begin(), {begins.back(), end});
+    end = begins.back() - 1;
+    begins.pop_back();
+  }
+  while (!open.empty()) {
+    const auto [from, to] = open.back();
+    open.pop_back();
+    Question here = question;
+    for (auto [op, tick] : {std::pair(Op::GreaterEqual, from), std::pair(Op::LessEqual, to)})
+      here.constraints.push_back({*question.table->column(column), op, true, false, {Value(tick)}});
+    std::vector<Row> rows;
+    {
+      RowPull some([&](RowPull& inner) { part(history, here, inner, process); });
+      while (auto row = some.next()) {
+        rows.push_back(std::move(*row));
+        if (rows.size() > kMostAtOnce && from < to) break;
+      }
+    }
+    if (rows.size() > kMostAtOnce && from < to) {
+      const int64_t middle = from + (to - from) / 2;
+      open.push_back({from, middle});
+      open.push_back({middle + 1, to});
+      continue;
+    }
+    for (auto row = rows.rbegin(); row != rows.rend(); ++row)
+      if (!pull.put(std::move(*row))) return;
+  }
+}
+
 }  // namespace
 
 session::Watcher watcher_of(History& history, RowPull& pull) {
@@ -93,15 +140,20 @@ session::Watcher watcher_of(History& history, RowPull& pull) {
 std::unique_ptr<Rows> swept(History& history, const Question& asked, Part part) {
   Question question = asked;
   const Question whole = of_any_time(asked);
-  if (auto rows = history.kept(whole.text())) return std::make_unique<ReadyRows>(std::move(rows));
-  if (whole.constraints.size() < asked.constraints.size()) {
-    if (auto rows = history.kept(asked.text())) return std::make_unique<ReadyRows>(std::move(rows));
-    if (history.is_asked_often(whole.text())) question = whole;
+  if (history.explaining) {
+    // Nothing is found then, and nothing is to be kept of it.
+  } else if (auto rows = history.kept(whole.text())) {
+    return std::make_unique<ReadyRows>(std::move(rows));
+  } else if (whole.constraints.size() < asked.constraints.size()) {
+    if (auto before = history.kept(asked.text())) return std::make_unique<ReadyRows>(std::move(before));
+    if (whole.table->can_answer(whole) && history.is_asked_often(whole.text())) question = whole;
   }
   auto processes = replayed_processes_of(history, question);
   return std::make_unique<SweptRows>(
       history, question, [&history, question, part, processes = std::move(processes)](RowPull& pull) {
-        for (uint64_t p : processes) part(history, question, pull, p);
+        for (uint64_t p : processes)
+          question.newest_first ? newest_first(history, question, pull, p, part)
+                                : part(history, question, pull, p);
       });
 }
 
@@ -128,6 +180,48 @@ Cost cost_of_sweep(History& history, const Question& question) {
   return {kStart + share * ticks / kTicksPerMicrosecond, 1 + share * kRows};
 }
 
+namespace {
+
+using Outlook = timeline::Timeline::Outlook;
+
+// What its sweeps would replay, tables of contents and checkpoints considered. They are begun, in a way that
+// finds nothing: so what a query without matches would do behind its first sweep is not counted.
+Outlook outlook_of(History& history, const Question& question, uint64_t process) {
+  Question of_one = question;
+  const auto column = *question.table->column("process");
+  std::erase_if(of_one.constraints, [&](const Constraint& c) { return c.column == column; });
+  of_one.constraints.push_back({column, Op::Equal, true, false, {number(process)}});
+  Outlook outlook;
+  timeline::Timeline& timeline = history.session(process).timeline();
+  timeline.outlook = &outlook;
+  history.explaining = true;
+  struct Undo {
+    History& history;
+    timeline::Timeline& timeline;
+    ~Undo() { timeline.outlook = nullptr, history.explaining = false; }
+  } undo{history, timeline};
+  const auto rows = question.table->open(history, of_one);
+  while (rows->next()) {
+  }
+  return outlook;
+}
+
+// The same where values are those of rows of another table.
+Outlook outlook_by_ticks(History& history, const Question& question, uint64_t process) {
+  const auto ticks = static_cast<int64_t>(history.facts(process)->ticks);
+  const auto range = question.range(tick_column(*question.table));
+  const int64_t low = std::clamp<int64_t>(range.low.value_or(0), 0, ticks);
+  const int64_t high = std::clamp<int64_t>(range.high.value_or(ticks), low, ticks);
+  Outlook outlook;
+  outlook.ticks = static_cast<Tick>(high - low);
+  outlook.windows = 1;
+  for (const auto& c : recording::CheckpointFolder(history.recording(), process).list(nullptr))
+    outlook.windows += c.header.tick > static_cast<Tick>(low) && c.header.tick < static_cast<Tick>(high);
+  return outlook;
+}
+
+}  // namespace
+
 std::string explain_sweep(History& history, const Question& question) {
   const Table& table = *question.table;
   if (!table.can_answer(question))
@@ -135,27 +229,25 @@ std::string explain_sweep(History& history, const Question& question) {
                        table.needs_text());
   const bool joined = std::any_of(question.constraints.begin(), question.constraints.end(),
                                   [](const Constraint& c) { return !c.known && !c.list; });
+  const bool known = std::all_of(question.constraints.begin(), question.constraints.end(),
+                                 [](const Constraint& c) { return c.known; });
   std::string text;
   for (uint64_t process : replayed_processes_of(history, question)) {
     const auto* facts = history.facts(process);
     if (!facts) continue;
-    const auto range = question.range(tick_column(table));
-    const Tick low = range.low ? static_cast<Tick>(std::max<int64_t>(0, *range.low)) : 0;
-    const Tick high = range.high
-                          ? std::min<Tick>(static_cast<Tick>(std::max<int64_t>(0, *range.high)), facts->ticks)
-                          : facts->ticks;
-    size_t windows = 1;
-    for (const auto& c : recording::CheckpointFolder(history.recording(), process).list(nullptr))
-      windows += c.header.tick > low && c.header.tick < high;
+    const auto outlook =
+        known ? outlook_of(history, question, process) : outlook_by_ticks(history, question, process);
     const double share =
-        facts->ticks ? static_cast<double>(high - std::min(low, high)) / static_cast<double>(facts->ticks)
-                     : 0;
-    text += fmt::format("{}ticks {} to {} of process #{} are replayed ({:.0f} % of it), in {} window{}",
-                        text.empty() ? "" : "; ", low, high, process, 100 * share, windows,
-                        windows == 1 ? "" : "s");
+        static_cast<double>(outlook.ticks) / static_cast<double>(std::max<Tick>(facts->ticks, 1));
+    const double slower = table.cost(history, question).time / cost_of_sweep(history, question).time;
+    text += fmt::format("{}{} ticks of process #{} are replayed ({:.0f} % of it), in {} window{}",
+                        text.empty() ? "" : "; ", outlook.ticks, process, 100 * share, outlook.windows,
+                        outlook.windows == 1 ? "" : "s");
+    if (outlook.quiet)
+      text += fmt::format("; {} more are known to hold nothing (tables of contents)", outlook.quiet);
     if (facts->cpu_ns)
       text += fmt::format("; about {:.2g} s of processor time",
-                          share * static_cast<double>(*facts->cpu_ns) / 1e9);
+                          slower * share * static_cast<double>(*facts->cpu_ns) / 1e9);
   }
   if (text.empty()) text = "nothing: there is no such process";
   if (joined)

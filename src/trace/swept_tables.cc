@@ -14,6 +14,7 @@
 
 #include "recording/checkpoint_file.h"
 #include "session/accesses.h"
+#include "session/blocks.h"
 #include "session/calls.h"
 #include "session/present.h"
 #include "timeline/moments.h"
@@ -198,9 +199,6 @@ std::vector<Watched> watched_of(const Question& question) {
     return list;
   }
   const auto range = question.range("addr");
-  if (!range.low || !range.high)
-    throw Error("stores need one address, or both ends of a range of them: addr >= … AND addr < …",
-                kExitUsage);
   if (!range.empty()) add(*range.low, *range.high - *range.low + 1);
   return list;
 }
@@ -268,11 +266,18 @@ Cost cost_of_accesses(History& history, const Question& question) {
   return {kSlower * sweep.time, kMore * sweep.rows};
 }
 
+// Can a place be watched for it? Else all stores of the stretch are looked at.
+bool is_watched(const Question& question) {
+  constexpr int64_t kMost = 1 << 20;
+  if (question.has("name") || equal(question, "addr")) return true;
+  const auto range = question.range("addr");
+  return range.low && range.high && (range.empty() || *range.high - *range.low < kMost);
+}
+
 std::unique_ptr<Rows> open_stores(History& history, const Question& question) {
   return swept(
       history, question, [](History& history, const Question& question, RowPull& pull, uint64_t process) {
-        if (!question.has("name") && !question.has("addr"))
-          return sweep_accesses(history, question, pull, process, false);
+        if (!is_watched(question)) return sweep_accesses(history, question, pull, process, false);
         Session& session = history.session(process);
         const auto stretch = stretch_of(session, question.range("tick"));
         if (!stretch) return;
@@ -425,6 +430,48 @@ std::unique_ptr<Rows> open_executed(History& history, const Question& question) 
       });
 }
 
+// ---- blocks ----
+
+void sweep_blocks(History& history, const Question& question, RowPull& pull, uint64_t process) {
+  Session& session = history.session(process);
+  const auto stretch = stretch_of(session, question.range("tick"));
+  if (!stretch) return;
+  const session::Watcher watcher = watcher_of(history, pull);
+  session::Blocks blocks(session, watcher);
+  const Asked asked = functions_of(history, session, question);
+  struct Known {
+    session::Block block;
+    std::string function;
+    Source source;
+  };
+  std::map<Address, Known> known;
+  for (const symbols::Function& f : asked.functions)
+    for (const session::Block& block : blocks.of(f))
+      known.try_emplace(block.start, Known{block, asked.names.at(f.entry), source_of(session, block.start)});
+  if (known.empty()) return;
+  timeline::Sweep sweep;
+  for (const auto& [pc, entry] : known) {
+    timeline::Tap& tap = sweep.taps.list.emplace_back();
+    tap.kind = timeline::Tap::Pc;
+    tap.action = timeline::Tap::Log;
+    tap.start = pc;
+  }
+  sweep.from = stretch->from, sweep.to = stretch->to;
+  sweep.progress = watcher.progress;
+  sweep.record = [&](const replayer::TapRecord& record, const uint8_t*) {
+    const Known& k = known.at(record.pc);
+    return pull.put({number(process), k.function, number(record.tick), number(record.pc), number(k.block.end),
+                     point_text(record.tick, record.pc), static_cast<int64_t>(record.thread), k.source.file,
+                     k.source.line});
+  };
+  session.timeline().sweep(sweep);
+  History::check(session);
+}
+
+std::unique_ptr<Rows> open_blocks(History& history, const Question& question) {
+  return swept(history, question, sweep_blocks);
+}
+
 }  // namespace
 
 void add_swept_tables(std::vector<Table>& tables) {
@@ -467,7 +514,7 @@ void add_swept_tables(std::vector<Table>& tables) {
        "writes to memory, by the program or by the kernel for it",
        {kReplayedProcess,
         {"name", "TEXT", kEqual, "a global or static variable, or any place: 'list->value'"},
-        {"addr", "ADDRESS INT", kEqual | kRange, "the place; this, name or function has to be said"},
+        {"addr", "ADDRESS INT", kEqual | kRange, "the place; this, name, function or tick has to be said"},
         {"size", "INT", kEqual, "its bytes; of an address 8, if nothing is said"},
         {"tick", "INT", kRange, "when"},
         {"pc", "ADDRESS INT", kNothing, "the instruction that writes"},
@@ -479,16 +526,17 @@ void add_swept_tables(std::vector<Table>& tables) {
         {"file", "TEXT", kNothing, ""},
         {"line", "INT", kNothing, ""}},
        {{"tick"}},
-       {{"name"}, {"addr"}, {"function"}},
+       {{"name"}, {"addr"}, {"function"}, {"tick"}},
        true,
        cost_of_accesses,
        open_stores,
-       explain_sweep});
+       explain_sweep,
+       true});
   tables.push_back(
       {"loads",
        "reads of memory by the program, each one",
        {kReplayedProcess,
-        {"addr", "ADDRESS INT", kEqual | kRange, "where it begins; this or function has to be said"},
+        {"addr", "ADDRESS INT", kEqual | kRange, "where it begins; this, function or tick has to be said"},
         {"size", "INT", kNothing, "how many bytes; a repeated string instruction reads all at once"},
         {"tick", "INT", kRange, "when"},
         {"pc", "ADDRESS INT", kNothing, "the instruction that reads"},
@@ -499,11 +547,12 @@ void add_swept_tables(std::vector<Table>& tables) {
         {"file", "TEXT", kNothing, ""},
         {"line", "INT", kNothing, ""}},
        {{"tick"}},
-       {{"addr"}, {"function"}},
+       {{"addr"}, {"function"}, {"tick"}},
        true,
        cost_of_accesses,
        open_loads,
-       explain_sweep});
+       explain_sweep,
+       true});
   tables.push_back(
       {"variables",
        "the values that a variable had, one after the other",
@@ -539,7 +588,27 @@ void add_swept_tables(std::vector<Table>& tables) {
                     true,
                     cost_of_sweep,
                     open_executed,
-                    explain_sweep});
+                    explain_sweep,
+                    true});
+  tables.push_back(
+      {"blocks",
+       "each time that a basic block was entered",
+       {kReplayedProcess,
+        {"function", "TEXT", kEqual | kPattern, "that it is part of; has to be said: =, IN, LIKE or GLOB"},
+        {"tick", "INT", kRange, "when"},
+        {"pc", "ADDRESS INT", kNothing, "its first instruction"},
+        {"end", "ADDRESS INT", kNothing, "the address behind its last one"},
+        {"at", "TEXT", kNothing, "the control point in front of it"},
+        {"thread", "INT", kNothing, "its number: 1 is the first"},
+        {"file", "TEXT", kNothing, "of its first instruction"},
+        {"line", "INT", kNothing, ""}},
+       {{"tick"}},
+       {{"function"}},
+       true,
+       cost_of_sweep,
+       open_blocks,
+       explain_sweep,
+       true});
 }
 
 }  // namespace backstep::trace

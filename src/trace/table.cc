@@ -106,7 +106,7 @@ std::string Question::text() const {
     text += fmt::format(" {}.{}", c.column, static_cast<int>(c.op));
     for (const Value& v : c.values) text += " " + value_text(v);
   }
-  return text + fmt::format(" {:x} {}", used, all_processes);
+  return text + fmt::format(" {:x} {} {}", used, all_processes, newest_first);
 }
 
 std::optional<size_t> Table::column(std::string_view wanted) const {
@@ -141,6 +141,7 @@ const std::vector<Table>& tables() {
     std::vector<Table> list;
     add_log_tables(list);
     add_output_table(list);
+    add_messages_table(list);
     add_program_tables(list);
     add_swept_tables(list);
     add_heap_table(list);

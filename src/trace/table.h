@@ -46,6 +46,7 @@ struct Question {
   const Table* table = nullptr;
   std::vector<Constraint> constraints;
   bool all_processes = false;  // something is said of them that is no `=`
+  bool newest_first = false;   // rows are wanted in the opposite of the table's first order
   uint64_t used = ~0ull;       // bit n: somebody looks at column n (bit 63: or at a later one)
 
   bool has(std::string_view column) const;
@@ -89,6 +90,7 @@ struct Table {
   std::unique_ptr<Rows> (*open)(History& history, const Question& question);
   // For people: what has to be read or replayed for the question.
   std::string (*explain)(History& history, const Question& question);
+  bool has_newest_first = false;  // of its first order, which is one column, it knows the opposite, too
 
   std::optional<size_t> column(std::string_view name) const;
   // Does the question say what has to be known?
@@ -107,6 +109,7 @@ void add_program_tables(std::vector<Table>& tables);
 void add_swept_tables(std::vector<Table>& tables);
 void add_heap_table(std::vector<Table>& tables);
 void add_locks_table(std::vector<Table>& tables);
+void add_messages_table(std::vector<Table>& tables);
 
 // --- what tables have in common ---
 

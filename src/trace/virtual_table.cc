@@ -102,8 +102,10 @@ bool can_use(const Column& column, Op op) {
   }
 }
 
-// Do rows come in the order that the query wants? Columns that have one value only make no difference.
-bool is_ordered(const sqlite3_index_info& info, const Table& table, const std::vector<size_t>& constant) {
+// Do rows come in the order that the query wants, or can they come in the opposite one? Columns that have one
+// value only make no difference.
+bool is_ordered(const sqlite3_index_info& info, const Table& table, const std::vector<size_t>& constant,
+                bool newest_first) {
   auto is_constant = [&](size_t column) {
     return std::find(constant.begin(), constant.end(), column) != constant.end();
   };
@@ -111,9 +113,11 @@ bool is_ordered(const sqlite3_index_info& info, const Table& table, const std::v
   for (int i = 0; i < info.nOrderBy; i++) {
     const auto& term = info.aOrderBy[i];
     if (term.iColumn >= 0 && is_constant(static_cast<size_t>(term.iColumn))) continue;
-    if (term.iColumn < 0 || term.desc) return false;
+    if (term.iColumn < 0 || (term.desc != 0) != newest_first) return false;
     wanted.emplace_back(table.columns[static_cast<size_t>(term.iColumn)].name);
   }
+  if (newest_first)
+    return table.has_newest_first && wanted.size() == 1 && wanted[0] == table.orders.front().front();
   return std::any_of(table.orders.begin(), table.orders.end(), [&](const auto& order) {
     std::vector<std::string> has;
     for (const char* name : order)
@@ -166,7 +170,10 @@ int offer(const Walked& walked, sqlite3_index_info* info) {
   const bool one = history.processes().size() == 1 || (table.of_one_process && !plan.question.all_processes);
   if (process && one && !plan.question.has("process")) constant.push_back(*process);
   // Of a list, what is found for one value comes before what is found for the next.
-  plan.ordered = info->nOrderBy > 0 && !(lists && table.of_one_process) && is_ordered(*info, table, constant);
+  const bool several = table.of_one_process && process && !one && !plan.question.find("process", Op::Equal);
+  const bool sortable = info->nOrderBy > 0 && !(lists && table.of_one_process) && !several;
+  plan.question.newest_first = sortable && is_ordered(*info, table, constant, true);
+  plan.ordered = plan.question.newest_first || (sortable && is_ordered(*info, table, constant, false));
   info->orderByConsumed = plan.ordered;
   const Cost cost = can_answer ? table.cost(history, plan.question) : Cost{kNever, kNever};
   info->estimatedCost = cost.time;

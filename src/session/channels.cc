@@ -3,12 +3,7 @@
 // The log has every call with its arguments and results, so what a descriptor stands for at any event follows
 // from the calls before it: open, dup, pipe, close, and what a process has from its parent. Offsets follow
 // from reads and seeks. Nothing is replayed for it.
-//
-// Bytes of a pipe have no name, but an order: what comes out is what went in, one write after the other. The
-// recording numbers the calls of all processes (recording::Order), so the n-th byte that was read is the n-th
-// byte that was written, and the write's checksum, where a read has taken all of it, says whether that is
-// right.
-#include "session/flow_channels.h"
+#include "session/channels.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -19,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "base/hot.h"
 #include "guest/syscall_print.h"
 
 namespace backstep::session {
@@ -63,15 +57,22 @@ class TableOfOne {
         return open(e, text_argument(e, 0), 0);
       case SYS_pipe:
       case SYS_pipe2:
-        return pair(e, 0, OpenFile::Pipe, e.nr == SYS_pipe2 && (e.args[1] & O_CLOEXEC));
+        return pair(e, 0, OpenFile::Pipe, e.nr == SYS_pipe2 && (e.args[1] & O_CLOEXEC), false);
       case SYS_socketpair:
-        return pair(e, 3, OpenFile::SocketPair, e.args[1] & SOCK_CLOEXEC);
+        return pair(e, 3, OpenFile::SocketPair, e.args[1] & SOCK_CLOEXEC, !is_stream(e.args[1]));
       case SYS_socket:
-        return add(e.result, OpenFile::Socket, "a socket", e.args[1] & SOCK_CLOEXEC);
+        return socket(e, "a socket", e.args[1] & SOCK_CLOEXEC, !is_stream(e.args[1]), false);
       case SYS_accept:
-      case SYS_accept4:
-        return add(e.result, OpenFile::Socket, "a connection that was accepted",
-                   e.nr == SYS_accept4 && (e.args[3] & SOCK_CLOEXEC));
+      case SYS_accept4: {
+        auto listening = table_.find(fd);
+        const bool datagrams = listening != table_.end() && listening->second.file->datagrams;
+        return socket(e, "a connection that was accepted", e.nr == SYS_accept4 && (e.args[3] & SOCK_CLOEXEC),
+                      datagrams, true);
+      }
+      case SYS_eventfd:
+      case SYS_eventfd2:
+        add(e.result, OpenFile::Events, "an eventfd", e.nr == SYS_eventfd2 && (e.args[1] & O_CLOEXEC));
+        return name_made(e);
       case SYS_memfd_create:
         return add(e.result, OpenFile::File, "memory file " + text_argument(e, 0), e.args[1] & 1);
       case SYS_close:
@@ -121,17 +122,32 @@ class TableOfOne {
     file->name = name;
     table_[static_cast<int>(fd)] = {file, close_on_exec};
   }
+  static bool is_stream(uint64_t type) {
+    constexpr uint64_t kTypes = 0xf;
+    return (type & kTypes) == SOCK_STREAM;
+  }
+  // That descriptor is a new channel.
+  void name_made(const Event& e) {
+    OpenFile& f = *table_[static_cast<int>(e.result)].file;
+    f.process = process_, f.event = e.number, f.writable = true;
+  }
+  void socket(const Event& e, const std::string& name, bool close_on_exec, bool datagrams, bool accepted) {
+    add(e.result, OpenFile::Socket, name, close_on_exec);
+    name_made(e);
+    OpenFile& f = *table_[static_cast<int>(e.result)].file;
+    f.datagrams = datagrams, f.accepted = accepted;
+  }
   void open(const Event& e, const std::string& path, uint64_t flags) {
     add(e.result, OpenFile::File, path.empty() ? "a file" : path, flags & O_CLOEXEC);
     if (flags & O_APPEND) table_[static_cast<int>(e.result)].file->sure = false;
   }
-  void pair(const Event& e, int argument, OpenFile::Kind kind, bool close_on_exec) {
+  void pair(const Event& e, int argument, OpenFile::Kind kind, bool close_on_exec, bool datagrams) {
     int numbers[2];
     if (!out_numbers(e, argument, numbers)) return;
     for (int end = 0; end < 2; end++) {
       add(numbers[end], kind, kind == OpenFile::Pipe ? "a pipe" : "a pair of sockets", close_on_exec);
       OpenFile& f = *table_[numbers[end]].file;
-      f.process = process_, f.event = e.number, f.end = end;
+      f.process = process_, f.event = e.number, f.end = end, f.datagrams = datagrams;
       f.writable = kind == OpenFile::SocketPair || end == 1;
     }
   }
@@ -160,7 +176,7 @@ const recording::ProcessInfo* Channels::info(uint64_t process) const {
 }
 
 DescriptorTable Channels::inherited(const recording::ProcessInfo& p) {
-  if (p.birth == recording::Birth::Start || !p.parent || !info(p.parent)) {
+  if (p.birth == recording::Birth::Start || !p.parent || p.parent >= p.number || !info(p.parent)) {
     DescriptorTable table;
     const char* const names[] = {"standard input", "standard output", "standard error"};
     for (int i = 0; i < 3; i++) {
@@ -170,8 +186,13 @@ DescriptorTable Channels::inherited(const recording::ProcessInfo& p) {
     }
     return table;
   }
-  DescriptorTable table = walk(p.parent, p.parent_event, {});
-  // Copies of their own: what this process does from now on is not what the parent's objects stand for.
+  if (auto known = born_with_.find(p.number); known != born_with_.end()) return known->second;
+  return handed_on(p, walk(p.parent, p.parent_event, {}));
+}
+
+// Copies of their own: what this process does from now on is not what the parent's objects stand for.
+DescriptorTable Channels::handed_on(const recording::ProcessInfo& p, const DescriptorTable& parents) const {
+  DescriptorTable table = parents;
   std::map<OpenFile*, std::shared_ptr<OpenFile>> copies;
   for (auto& [fd, d] : table) {
     auto& copy = copies[d.file.get()];
@@ -189,100 +210,58 @@ DescriptorTable Channels::walk(uint64_t process, uint64_t up_to, const Visit& vi
   if (!p || p->empty || p->damaged) return {};
   DescriptorTable own = inherited(*p);
   std::map<int, DescriptorTable> borrowers;  // children of vfork, by thread
+  int last_thread = 0;
+  // A spawned program begins with what the child of vfork had made of it.
+  auto present = [&]() -> const DescriptorTable& {
+    auto borrower = borrowers.find(last_thread);
+    return borrower == borrowers.end() ? own : borrower->second;
+  };
+  std::multimap<uint64_t, const recording::ProcessInfo*> children;  // that come, by the parent's event
+  if (up_to == ~0ull)
+    for (const auto& child : processes_)
+      if (child.parent == process && child.birth != recording::Birth::Start && child.number != process)
+        children.emplace(child.parent_event, &child);
+  auto bear = [&](uint64_t number) {
+    for (; !children.empty() && children.begin()->first <= number; children.erase(children.begin()))
+      born_with_[children.begin()->second->number] = handed_on(*children.begin()->second, present());
+  };
+  struct Waiting {
+    Tick tick;
+    uint64_t event, given;
+  };
+  std::map<int, Waiting> waiting;  // by thread: in a call
   recording::LogReader reader(recording_.log_path(process), recording::first_thread(recording_, process));
   Event e;
-  int last_thread = 0;
   while (reader.next(e) && e.number < up_to) {
+    bear(e.number);
     auto borrower = borrowers.find(e.thread);
     DescriptorTable& table = borrower == borrowers.end() ? own : borrower->second;
     last_thread = e.thread;
     if (e.kind == EventKind::Turn) {
-      if (static_cast<recording::TurnReason>(e.nr) == recording::TurnReason::Vforked) {
+      const auto reason = static_cast<recording::TurnReason>(e.nr);
+      if (reason == recording::TurnReason::Blocked) waiting[e.thread] = {e.tick, e.number, e.order.given};
+      if (reason == recording::TurnReason::Vforked) {
         const DescriptorTable copy = table;
         borrowers[e.next_thread] = copy;
       }
       continue;
     }
-    if (e.kind != EventKind::Syscall || guest::is_error(e.result)) continue;
-    if (visit) visit(e, table);
+    if (e.kind != EventKind::Syscall) continue;
+    const auto waited = waiting.extract(e.thread);
+    if (guest::is_error(e.result)) continue;
+    if (visit)
+      visit(waited ? ChannelCall{e, table, waited.mapped().tick, waited.mapped().event, waited.mapped().given}
+                   : ChannelCall{e, table, e.tick, e.number, e.order.given});
     TableOfOne(table, process).apply(e);
   }
-  // A spawned program begins with what the child of vfork had made of it.
-  auto borrower = borrowers.find(last_thread);
-  return borrower == borrowers.end() ? own : borrower->second;
+  bear(~0ull);
+  return present();
 }
 
 std::shared_ptr<OpenFile> Channels::file_at(uint64_t process, uint64_t event, int fd) {
   const DescriptorTable table = walk(process, event, {});
   auto it = table.find(fd);
   return it == table.end() ? nullptr : it->second.file;
-}
-
-std::optional<Channels::Writer> Channels::writer_of(const OpenFile& file, uint64_t process, uint64_t event,
-                                                    uint64_t byte, std::string& why) {
-  std::vector<Transfer> reads, writes;
-  bool odd = false;  // bytes that went in or out in a way that is not followed
-  for (const auto& p : processes_)
-    walk(p.number, ~0ull, [&](const Event& e, const DescriptorTable& table) {
-      const bool splices =
-          e.nr == SYS_splice || e.nr == SYS_tee || e.nr == SYS_vmsplice || e.nr == SYS_sendfile;
-      const bool gives = e.nr == SYS_write || e.nr == SYS_writev || e.nr == SYS_sendto || e.nr == SYS_sendmsg;
-      const bool gets = e.nr == SYS_read || e.nr == SYS_readv || e.nr == SYS_recvfrom || e.nr == SYS_recvmsg;
-      if (!splices && !gives && !gets) return;
-      auto it = table.find(static_cast<int>(e.args[0]));
-      if (it == table.end() || it->second.file->kind != file.kind) return;
-      const OpenFile& f = *it->second.file;
-      if (f.process != file.process || f.event != file.event) return;
-      if (splices) odd = true;
-      // A pair of sockets has two streams: what one end gives the other gets.
-      if (file.kind == OpenFile::SocketPair && gives == (f.end == file.end)) return;
-      Transfer t{p.number, e.number, e.order.number(),
-                 e.tick,   e.pc,     e.thread,
-                 e.nr,     {},       static_cast<uint64_t>(e.result),
-                 {},       0,        {}};
-      std::memcpy(t.args, e.args, sizeof t.args);
-      for (const auto& piece : e.pieces) {
-        if (piece.kind == PieceKind::Sum) t.crc = piece.crc, t.summed = piece.length;
-        if (gets && (piece.kind == PieceKind::OutAtArg || piece.kind == PieceKind::OutAt))
-          t.data.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-      }
-      (gives ? writes : reads).push_back(std::move(t));
-    });
-  if (odd) {
-    why = "bytes went through it by splice or the like, which is not followed";
-    return std::nullopt;
-  }
-  auto in_order = [](const Transfer& a, const Transfer& b) {
-    return a.process == b.process ? a.event < b.event : a.order < b.order;
-  };
-  std::stable_sort(reads.begin(), reads.end(), in_order);
-  std::stable_sort(writes.begin(), writes.end(), in_order);
-  uint64_t position = 0;
-  std::string all;
-  bool found = false;
-  for (const Transfer& r : reads) {
-    if (r.process == process && r.event == event) position = all.size() + byte, found = true;
-    all += r.data.substr(0, r.bytes);
-    if (r.data.size() < r.bytes) all.append(r.bytes - r.data.size(), '\0');
-  }
-  uint64_t begin = 0;
-  for (const Transfer& w : writes) {
-    if (found && position >= begin && position < begin + w.bytes) {
-      Writer writer{w, position - begin, false};
-      const bool whole = begin + w.bytes <= all.size() && w.summed == w.bytes && w.crc;
-      if (whole) {
-        writer.checked = hot::crc32c(0, all.data() + begin, w.bytes) == *w.crc;
-        if (!writer.checked) {
-          why = "what was written and what was read there differ, so their order is not known";
-          return std::nullopt;
-        }
-      }
-      return writer;
-    }
-    begin += w.bytes;
-  }
-  why = "no recorded process wrote them";
-  return std::nullopt;
 }
 
 }  // namespace backstep::session
