@@ -295,9 +295,6 @@ void Regions::find_places(Unit& unit, size_t number) {
           where, region.next_line,
           near.empty() ? "" : fmt::format("; lines behind it that have: {}", fmt::join(near, ", "))));
     }
-    if (line != region.next_line)
-      notes_.push_back(
-          fmt::format("{}: line {} is line {} of the recorded program", region.file, region.next_line, line));
     for (const uint64_t pc : pcs) {
       places_.push_back(
           {.pc = pc, .region = unit.first_region + number, .names = {}, .symbol = {}, .bindings = {}});
