@@ -274,7 +274,7 @@ void Regions::find_places(Unit& unit, size_t number) {
     const auto move = LineMove::find(a.now, recorded->second.lines, all);
     if (!move)
       throw Error(
-          fmt::format("{}: '{}' was changed since the program was built: its code is of other lines. It was "
+          fmt::format("{}: '{}' was changed since the program was built, by more than debug regions: it was "
                       "at line {} of {}, and is at "
                       "line {} now",
                       where, title, recorded->second.lines.first, recorded->second.file, a.now.first));

@@ -35,7 +35,10 @@ std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionL
       all++;
       fits += mapped.count(line);
     }
-    // Optimised code has fewer lines, but none that are not in the source; and it has most of them.
+    // Optimised code has fewer lines, but none that are not in the source. Its last line is the closing
+    // bracket: if that has moved otherwise than the first, the function was changed. (Where the compiler left
+    // that line out we err on the safe side.)
+    if (*mapped.rbegin() != *recorded.lines.rbegin()) continue;
     const double share = static_cast<double>(fits) / static_cast<double>(all);
     if (share >= kEnough && share > most) {
       most = share;
