@@ -271,7 +271,15 @@ void Regions::find_places(Unit& unit, size_t number) {
     std::vector<std::pair<int, int>> all;
     for (const SourceRegion& r : unit.code->regions())
       if (absolute(unit.command.folder, r.file) == file) all.emplace_back(r.line, r.last);
-    const auto move = LineMove::find(a.now, recorded->second.lines, all);
+    // The function behind it.
+    std::optional<std::pair<int, int>> next;
+    for (const auto& [name, r] : unit.recorded) {
+      const auto& symbol = unit.outline->defined().at(name);
+      if (symbol.first_line > end && r.file == recorded->second.file &&
+          (!next || symbol.first_line < next->first))
+        next = {symbol.first_line, r.lines.first};
+    }
+    const auto move = LineMove::find(a.now, recorded->second.lines, all, next);
     if (!move)
       throw Error(
           fmt::format("{}: '{}' was changed since the program was built, by more than debug regions: it was "

@@ -51,8 +51,10 @@ TEST(Probe, LinesMoveWithRegionsAndWithoutThem) {
   const auto kept = LineMove::find({5, {5, 6, 10, 11, 12}}, {5, {5, 6, 10, 11, 12}}, {{7, 9}});
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->recorded(10), 10);
-  // Lines of the program's own came in.
-  EXPECT_FALSE(LineMove::find({5, {5, 6, 7, 8, 9, 10, 11}}, recorded, {}));
+  // Lines of the program's own came in: the next function tells.
+  EXPECT_FALSE(LineMove::find({5, {5, 6, 7, 8, 9, 10, 11}}, recorded, {}, {{20, 18}}));
+  // An inlined function has no code for its last line.
+  EXPECT_TRUE(LineMove::find({5, {5, 6, 7, 8, 9, 10}}, recorded, {}, {{20, 20}}));
 }
 
 TEST(Probe, DefinitionsInAssemblyArePutAside) {
