@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls count log calls profile coverage query assert why diff allocs races sql session events checkpoints trace rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage query assert why diff allocs races probe sql session events checkpoints trace rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -30,6 +30,7 @@ _backstep() {
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
     why) options="--at -p --process --thread --frame --depth --width --limit --copies --addresses --json --dot --no-cache -h --help" ;;
+    probe) options="--at --compile --output -p --process --from --to --json --no-cache -h --help" ;;
     diff) options="-p --process --exact --json --no-cache -h --help" ;;
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
     allocs) options="-p --process --to --json --no-cache -h --help -n --limit --leaks --errors --frees --uninitialised --reachable --from" ;;
@@ -76,7 +77,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | probe,--at | probe,--from | probe,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
       return
       ;;
   esac

@@ -24,6 +24,12 @@ probe::Snippet snippet(const std::string& place, const std::string& code) {
   return {place, probe::read_file(path), path};
 }
 
+bool is_source(const std::string& path) {
+  for (const char* suffix : {".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".h", ".hh", ".hpp"})
+    if (path.ends_with(suffix)) return true;
+  return false;
+}
+
 Json report_json(const probe::Built& built) {
   Json places = Json::array();
   for (size_t i = 0; i < built.places.size(); i++) {
@@ -120,12 +126,13 @@ int probe_command(const Args& args) {
         kExitUsage);
   // "SOURCE... -- FLAGS DIR" is understood, too.
   if (!flags.empty() && !flags.back().starts_with('-')) asking.take_dir(flags, 0);
-  const bool only_places = !places.empty() && arguments.size() <= places.size() + 1;
-  if (asking.dir.empty() && !std::filesystem::is_regular_file(arguments.back()))
+  if (asking.dir.empty() && !is_source(arguments.back()))
     asking.take_dir(arguments, std::max<size_t>(places.size(), 1));
-  if (only_places && arguments.size() > places.size() && !std::filesystem::is_regular_file(arguments.back()))
-    throw Error(fmt::format("there is no recording '{}'; 'backstep ls' lists them", arguments.back()),
-                kExitUsage);
+  for (size_t i = places.size(); i < arguments.size(); i++)
+    if (!is_source(arguments[i]))
+      throw Error(fmt::format("'{}' is neither a C or C++ source nor a recording; 'backstep ls' lists these",
+                              arguments[i]),
+                  kExitUsage);
 
   auto session = asking.open();
   const probe::TemporaryFolder folder;

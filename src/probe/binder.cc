@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "probe/location_code.h"
 #include "probe/system_headers.h"
+#include "session/modules.h"
 #include "symbols/variables_globals.h"
 
 namespace backstep::probe {
@@ -273,7 +274,8 @@ void Binder::functions(Place& place, const std::string& name, const std::string&
   bool any = false;
   std::string last = name;
   if (const size_t at = as.rfind("::"); at != std::string::npos) last = as.substr(at + 2);
-  const std::string space = as == name ? "backstep_program" : as.substr(0, as.rfind("::"));
+  const bool plain = as.find("::") == std::string::npos;
+  const std::string space = plain ? "backstep_program" : as.substr(0, as.rfind("::"));
   for (const auto& [module, die] : variables_.functions_named(place.site, name)) {
     Dwarf_Die copy = die;
     Dwarf_Addr entry = 0;
@@ -288,7 +290,7 @@ void Binder::functions(Place& place, const std::string& name, const std::string&
                                fmt::format(" __asm__(\"{}\");", symbol));
     any = true;
   }
-  if (any && as == name) place.out.scope += fmt::format("using backstep_program::{};\n", usable(last));
+  if (any && plain) place.out.scope += fmt::format("using backstep_program::{};\n", usable(last));
   if (any) place.out.variables.push_back({as, "", "a function"});
 }
 
@@ -302,6 +304,9 @@ bool Binder::outside(Place& place, const std::string& name, const std::string& a
     return true;
   }
   if (!found) return false;
+  // Debug code has a C library of its own; "stdout" is that one's.
+  if (found->module && usual_.count(name) && session::is_of_the_system(found->module->name)) return true;
+  const bool plain = as.find("::") == std::string::npos;
   Dwarf_Die die = found->die;
   const int tag = is_null(die) ? 0 : dwarf_tag(&die);
   if (tag == DW_TAG_subprogram) {
@@ -313,7 +318,7 @@ bool Binder::outside(Place& place, const std::string& name, const std::string& a
     const auto bytes = found->storage.code.bytes();
     uint64_t value = 0;
     for (size_t i = 1; i + 1 < bytes.size(); i++) value = value << 8 | bytes[i];
-    if (as == name && !usual_.count(name))
+    if (plain && !usual_.count(name))
       place.out.scope +=
           fmt::format("constexpr {} const {} = ({})(long){:#x};\n", type, usable(name), type, value);
     place.out.variables.push_back({as, "", "a constant"});
@@ -324,15 +329,15 @@ bool Binder::outside(Place& place, const std::string& name, const std::string& a
     symbols_[symbol] = *address;
     std::string last = as;
     if (const size_t at = as.rfind("::"); at != std::string::npos) last = as.substr(at + 2);
-    const std::string space = as == name ? "backstep_program" : as.substr(0, as.rfind("::"));
+    const std::string space = plain ? "backstep_program" : as.substr(0, as.rfind("::"));
     declare_outside(
         space, fmt::format("extern {} __asm__(\"{}\");",
                            declarations_.declare_of(found->module, die, usable(last), Need::Whole), symbol));
-    if (as == name) place.out.scope += fmt::format("using backstep_program::{};\n", usable(last));
+    if (plain) place.out.scope += fmt::format("using backstep_program::{};\n", usable(last));
     place.out.variables.push_back({as, "", "memory"});
     return true;
   }
-  if (as != name) return false;
+  if (!plain) return false;
   bind_storage(place, name, *found);  // thread-local, or a constant
   return true;
 }
@@ -381,7 +386,9 @@ void Binder::qualified(Place& place, const std::vector<std::string>& path) {
   }
   if (path[0] == "backstep") return;
   std::string whole = fmt::format("{}", fmt::join(path, "::"));
-  if (outside(place, whole, whole)) return;
+  const bool found = outside(place, whole, whole);
+  type(place, path[0]);  // "Kind::Round" where debug code is in the namespace of Kind
+  if (found) return;
   for (; !whole.empty(); whole.resize(whole.rfind("::") == std::string::npos ? 0 : whole.rfind("::"))) {
     if (auto found = variables_.type_described(place.site, whole)) {
       declarations_.declare(found->first, found->second, "", Need::Whole);

@@ -11,8 +11,6 @@
 #include <map>
 #include <optional>
 
-#include <elf.h>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -130,6 +128,7 @@ class Source {
         "typedef unsigned long backstep_word64 __attribute__((aligned(1), may_alias));\n"
         "template <unsigned long n> struct backstep_bytes { unsigned char bytes[n]; };\n"
         "template <class T> using backstep_same = T;\n"
+        "struct backstep_pair { long words[2]; };\n"
         "extern \"C\" void backstep_unknown(const char *name, const char *where);\n"
         "extern \"C\" void backstep_uncaught(const char *where);\n"
         "namespace backstep_program {}\n";

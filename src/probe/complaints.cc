@@ -20,12 +20,20 @@ std::string own_sentence(const std::string& text) {
 std::string with_source(const Complaint& c, const std::vector<std::string>& lines) {
   std::string out = fmt::format("{}:{}:{}: {}: {}\n", c.file, c.line, c.column, c.kind, own_sentence(c.text));
   if (c.line < 1 || static_cast<size_t>(c.line) > lines.size()) return out;
-  const std::string& line = lines[static_cast<size_t>(c.line) - 1];
+  // A long line is shown around the place.
+  constexpr size_t kWidth = 110, kBefore = 60;
+  std::string line = lines[static_cast<size_t>(c.line) - 1];
+  size_t column = c.column > 0 ? static_cast<size_t>(c.column) - 1 : std::string::npos;
+  if (line.size() > kWidth && column != std::string::npos && column > kBefore && column < line.size()) {
+    line = "…" + line.substr(column - kBefore);
+    column = kBefore + 3;  // bytes of the ellipsis
+  }
+  if (line.size() > kWidth) line = line.substr(0, kWidth) + "…";
   out += fmt::format("  {}\n", line);
-  if (c.column < 1 || static_cast<size_t>(c.column) > line.size() + 1) return out;
-  std::string indent = line.substr(0, static_cast<size_t>(c.column) - 1);
-  for (char& ch : indent)
-    if (ch != '\t') ch = ' ';
+  if (column > line.size()) return out;
+  std::string indent;
+  for (const char ch : line.substr(0, column))
+    if ((ch & 0xc0) != 0x80) indent += ch == '\t' ? '\t' : ' ';
   return out + fmt::format("  {}^\n", indent);
 }
 

@@ -61,7 +61,24 @@ Dwarf_Die stripped(Dwarf_Die type) {
 uint64_t size_of(Dwarf_Die type) {
   Dwarf_Word size = 0;
   if (is_null(type)) return 0;
-  return dwarf_aggregate_size(&type, &size) == 0 ? size : 0;
+  if (const Dwarf_Die plain = stripped(type);
+      !is_null(plain) && dwarf_tag(const_cast<Dwarf_Die*>(&plain)) == DW_TAG_ptr_to_member_type) {
+    Dwarf_Die target = stripped(type_of(plain));
+    return !is_null(target) && dwarf_tag(&target) == DW_TAG_subroutine_type ? 16 : 8;
+  }
+  if (dwarf_aggregate_size(&type, &size) == 0) return size;
+  // Arrays of what elfutils knows no size of.
+  Dwarf_Die array = stripped(type);
+  if (is_null(array) || dwarf_tag(&array) != DW_TAG_array_type) return 0;
+  size = size_of(type_of(array));
+  each_child(array, [&](Dwarf_Die range) {
+    Dwarf_Attribute upper;
+    Dwarf_Word last = 0;
+    if (dwarf_tag(&range) == DW_TAG_subrange_type && dwarf_attr(&range, DW_AT_upper_bound, &upper) &&
+        dwarf_formudata(&upper, &last) == 0)
+      size *= last + 1;
+  });
+  return size;
 }
 
 namespace {
@@ -346,7 +363,13 @@ std::string Declarations::declare(const Module* module, Dwarf_Die type, const st
       if (need == Need::Whole) define(s);
       return (tag == DW_TAG_union_type ? "union " : "struct ") + s.spelled + space;
     }
-    default:  // pointers to members, Fortran's strings…
+    case DW_TAG_ptr_to_member_type: {
+      const Dwarf_Die target = stripped(type_of(type));
+      const bool function =
+          !is_null(target) && dwarf_tag(const_cast<Dwarf_Die*>(&target)) == DW_TAG_subroutine_type;
+      return (function ? "backstep_pair" : "long") + space;
+    }
+    default:  // Fortran's strings, complex numbers…
       return fmt::format("backstep_bytes<{}>{}", std::max<uint64_t>(size_of(type), 1), space);
   }
 }
@@ -583,7 +606,8 @@ void Declarations::members_of(Layout& layout, const Module* module, Dwarf_Die ty
 }
 
 std::string Declarations::nested_body(const Module* module, Dwarf_Die type) {
-  Layout layout{.is_union = dwarf_tag(&type) == DW_TAG_union_type};
+  Layout layout;
+  layout.is_union = dwarf_tag(&type) == DW_TAG_union_type;
   layout.number = static_cast<unsigned>(structs_.size());
   members_of(layout, module, type);
   return layout.text;
@@ -644,7 +668,7 @@ std::string Declarations::method(const Module* module, Dwarf_Die die, const std:
 // Functions that debug code names, virtual ones all or none: their order is that of the table.
 void Declarations::methods_of(Struct& s, std::string& out) {
   std::map<uint64_t, std::string> table;
-  bool any_named = false;
+  bool any_named = false, destructor = false;
   each_child(s.die, [&](Dwarf_Die child) {
     if (dwarf_tag(&child) != DW_TAG_subprogram) return;
     const std::string name = die_name(child);
@@ -665,7 +689,8 @@ void Declarations::methods_of(Struct& s, std::string& out) {
           ops[0].atom >= DW_OP_lit0 && ops[0].atom <= DW_OP_lit31 ? ops[0].atom - DW_OP_lit0 : ops[0].number;
     std::string text;
     if (name.starts_with("~")) {
-      text = fmt::format("virtual ~{}();\n", without_arguments(s.name));
+      destructor = true;
+      return;
     } else if (named && is_plain_name(name)) {
       text = method(s.module, child, s.name);
       if (text.empty()) {  // pure, or only elsewhere: the table has it
@@ -689,6 +714,12 @@ void Declarations::methods_of(Struct& s, std::string& out) {
     }
     table[place] = text;
   });
+  if (destructor) {
+    // gcc does not say where it is; it takes two places, which the others have left free.
+    uint64_t place = 0;
+    while (table.count(place) || table.count(place + 1)) place++;
+    table[place] = fmt::format("virtual ~{}();\n", without_arguments(s.name));
+  }
   for (const auto& [place, text] : table) out += any_named || place == table.begin()->first ? text : "";
 }
 
@@ -738,8 +769,9 @@ std::string Declarations::body(Struct& s) {
       }
     }
   });
-  Layout layout{
-      .owner = (is_union ? "union " : "struct ") + s.spelled, .number = s.number, .is_union = is_union};
+  Layout layout;
+  layout.owner = (is_union ? "union " : "struct ") + s.spelled;
+  layout.number = s.number, layout.is_union = is_union;
   const std::string base = bases(s.module, s.die);
   members_of(layout, s.module, s.die);
   methods_of(s, functions);

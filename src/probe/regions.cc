@@ -271,10 +271,18 @@ void Regions::find_places(Unit& unit, size_t number) {
     std::vector<std::pair<int, int>> all;
     for (const SourceRegion& r : unit.code->regions())
       if (absolute(unit.command.folder, r.file) == file) all.emplace_back(r.line, r.last);
-    const auto move = LineMove::find(a.now, recorded->second.lines, all);
+    // The function behind it.
+    std::optional<std::pair<int, int>> next;
+    for (const auto& [name, r] : unit.recorded) {
+      const auto& symbol = unit.outline->defined().at(name);
+      if (symbol.first_line > end && r.file == recorded->second.file &&
+          (!next || symbol.first_line < next->first))
+        next = {symbol.first_line, r.lines.first};
+    }
+    const auto move = LineMove::find(a.now, recorded->second.lines, all, next);
     if (!move)
       throw Error(
-          fmt::format("{}: '{}' was changed since the program was built: its code is of other lines. It was "
+          fmt::format("{}: '{}' was changed since the program was built, by more than debug regions: it was "
                       "at line {} of {}, and is at "
                       "line {} now",
                       where, title, recorded->second.lines.first, recorded->second.file, a.now.first));
@@ -295,9 +303,6 @@ void Regions::find_places(Unit& unit, size_t number) {
           where, region.next_line,
           near.empty() ? "" : fmt::format("; lines behind it that have: {}", fmt::join(near, ", "))));
     }
-    if (line != region.next_line)
-      notes_.push_back(
-          fmt::format("{}: line {} is line {} of the recorded program", region.file, region.next_line, line));
     for (const uint64_t pc : pcs) {
       places_.push_back(
           {.pc = pc, .region = unit.first_region + number, .names = {}, .symbol = {}, .bindings = {}});

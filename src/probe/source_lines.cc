@@ -14,7 +14,8 @@ int LineMove::recorded(int line) const {
 }
 
 std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionLines& recorded,
-                                       const std::vector<std::pair<int, int>>& regions) {
+                                       const std::vector<std::pair<int, int>>& regions,
+                                       std::optional<std::pair<int, int>> next) {
   constexpr double kEnough = 0.8;
   if (now.lines.empty() || recorded.lines.empty()) return {};
   std::optional<LineMove> best;
@@ -35,8 +36,14 @@ std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionL
       all++;
       fits += mapped.count(line);
     }
-    // Optimised code has fewer lines, but none that are not in the source; and it has most of them.
     const double share = static_cast<double>(fits) / static_cast<double>(all);
+    // Optimised code has fewer lines, but none that are not in the source. Its last line is the closing
+    // bracket: if that has moved otherwise than the first, the function was changed. Inlined functions have
+    // no code for the bracket; then the next function has to be where it should be.
+    if (*mapped.rbegin() != *recorded.lines.rbegin()) {
+      if (*mapped.rbegin() < *recorded.lines.rbegin()) continue;
+      if (next ? move.recorded(next->first) != next->second : share < 1) continue;
+    }
     if (share >= kEnough && share > most) {
       most = share;
       best = move;

@@ -17,9 +17,12 @@ struct FunctionLines {
 // How lines of one function moved. Debug regions either stood in the source already, or have come since.
 class LineMove {
  public:
-  // `regions`: first and last lines of debug regions, as it is now. Nothing: the function is not what it was.
+  // `regions`: first and last lines of debug regions, as it is now; `next`: lines at which the function
+  // behind it begins, now and in the recorded program, if there is one. Nothing: the function is not what it
+  // was.
   static std::optional<LineMove> find(const FunctionLines& now, const FunctionLines& recorded,
-                                      const std::vector<std::pair<int, int>>& regions);
+                                      const std::vector<std::pair<int, int>>& regions,
+                                      std::optional<std::pair<int, int>> next = {});
   int recorded(int line) const;
   int distance() const { return distance_; }
   bool regions_are_new() const { return !removed_.empty(); }
