@@ -41,6 +41,7 @@ struct backstep_module {
   uint32_t abi;  /* BACKSTEP_ABI */
   uint32_t size; /* of this structure */
   void (*done)(void);
+  void (*finish)(const struct backstep_registers*); /* called once, where the replay has ended: for reports; or null */
 };
 
 enum {

@@ -7,6 +7,7 @@
 
 #include "engine/cache.h"
 #include "engine/entry.h"
+#include "replay/debug_hot.h"
 #include "replay/replay_hot.h"
 
 namespace backstep::replayer {
@@ -77,6 +78,7 @@ bool write_record(uint8_t*& to, const HotTap& tap, const Surroundings& around) {
 }  // namespace
 
 bool reached_hot(Context& ctx, const void* what) {
+  if (bs_debug.running) return false;  // in a function that debug code has called
   if (engine::bs_cache.vector) asm volatile("vmovq %%xmm31, %0" : "=m"(ctx.tick));
   Surroundings around{.ctx = ctx, .read = read_hot};
   around.set(kStateTick, ctx.tick);
@@ -87,6 +89,7 @@ bool reached_hot(Context& ctx, const void* what) {
   auto* const first = static_cast<HotTap*>(const_cast<void*>(what));
   constexpr unsigned kMost = 64;
   uint64_t matched = 0;
+  const HotTap* runs = nullptr;
   uint8_t* to = bs_taps.p;
   unsigned n = 0;
   for (HotTap* t = first; t; t = t->next, n++) {
@@ -95,9 +98,14 @@ bool reached_hot(Context& ctx, const void* what) {
     const Verdict verdict = holds(*t, around);
     if (verdict == Verdict::No) continue;
     if (verdict == Verdict::Unsure || t->action == Tap::Stop) return true;
+    if (t->action == Tap::Run) {
+      if (runs) return true;
+      runs = t;
+    }
     if (t->action == Tap::Log && !write_record(to, *t, around)) return true;
     matched |= 1ull << n;
   }
+  if (runs && !enter_debug_hot(ctx, *runs)) return true;
   bs_taps.p = to;
   n = 0;
   for (HotTap* t = first; t; t = t->next, n++) t->matches += matched >> n & 1;

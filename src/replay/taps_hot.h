@@ -32,7 +32,8 @@ struct HotTap {
   uint32_t longest;  // record
   Tick from, to;     // ticks in which it counts
   Tap::Action action;
-  bool strict, stack;
+  bool strict, stack, vector;
+  Address function;
 };
 
 // Where matches are written down, and what of their surroundings the guest's registers do not tell.
