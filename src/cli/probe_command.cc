@@ -9,7 +9,10 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "cli/probe_output.h"
+#include "engine/layout.h"
 #include "probe/build.h"
+#include "probe/run.h"
 #include "probe/toolchain.h"
 
 namespace backstep::cli {
@@ -81,7 +84,7 @@ int probe_command(const Args& args) {
   Asking asking;
   std::vector<std::string> places, arguments, flags;
   std::string output;
-  bool only_compile = false;
+  bool only_compile = false, tag = false, parallel = false;
   CommandLine line(
       "probe",
       "[options] --at PLACE CODE [DIR]\n       backstep probe [options] SOURCE... [DIR] [-- COMPILER-FLAGS]",
@@ -105,6 +108,10 @@ int probe_command(const Args& args) {
   line.add_option("--at", places, "where the code is to run; may be given several times, each with a CODE")
       .type_name("PLACE")
       .one_value_each();
+  line.add_flag("--tag", tag, "the control point and the thread in front of each line of output");
+  line.add_flag("--parallel", parallel,
+                "on all processors; the code begins anew in each part of the run, so this is\n"
+                "for code that keeps nothing from one time to the next");
   line.add_flag("--compile", only_compile, "only build the code, and say where its variables are");
   line.add_option("--output", output, "keep the module that the code was built to as FILE").type_name("FILE");
   line.add_option("CODE", arguments);
@@ -136,8 +143,7 @@ int probe_command(const Args& args) {
 
   auto session = asking.open();
   const probe::TemporaryFolder folder;
-  probe::BuildRequest request{
-      .snippets = {}, .sources = {}, .base = probe::kModuleBase, .folder = folder.path()};
+  probe::BuildRequest request{.snippets = {}, .sources = {}, .base = layout::kProbe, .folder = folder.path()};
   for (size_t i = 0; i < places.size(); i++) request.snippets.push_back(snippet(places[i], arguments[i]));
   for (size_t i = places.size(); i < arguments.size(); i++) request.sources.push_back({arguments[i], flags});
   const probe::Built built = probe::build(*session, request);
@@ -155,7 +161,14 @@ int probe_command(const Args& args) {
       print_report(built);
     return 0;
   }
-  throw Error("this build of backstep cannot run debug code, only compile it (--compile)");
+  ProgressBar bar("probing");
+  ProbeOutput out({asking.json, tag}, *session, recording::Library::standard().resolve(asking.dir), bar);
+  const probe::RunResult result = probe::run(
+      *session, built.module, {asking.stretch(*session), parallel},
+      [&](const probe::Note& note) { return out.tell(note); }, bar.watcher());
+  bar.clear();
+  out.sum_up(built.module, result);
+  return out.failed() ? kExitFailure : 0;
 }
 
 }  // namespace backstep::cli

@@ -163,6 +163,10 @@ inline constexpr uint64_t kMostCovered = layout::kCoveredSize / sizeof(DataRange
 // The longest operand: one that starts less than this before watched bytes may reach them.
 inline constexpr uint64_t kWatchReach = 64;
 
+// Where control may not go from here: from the guest into debug code, or out of it.
+bool out_of_reach(Address pc);
+inline uint32_t* const kProbeLandings = reinterpret_cast<uint32_t*>(layout::kProbeJumps);
+
 struct Statistics {
   uint64_t blocks, instructions, exits, misses, flushes, invalidated, wide_sites;
 };
@@ -216,6 +220,11 @@ struct Cache {
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.
   uint32_t data_page_count;
   const Address* data_pages;
+  // Debug code is there (Engine::admit_probe), and has control: then nothing else can be entered, and it
+  // cannot be otherwise.
+  bool probe, in_probe;
+  bool frozen;      // pages that we have made read-only stay so, whatever is written to them
+  uint32_t detour;  // hooks.reached_hot: go on there instead (a cache address)
   // Store checks in translated code: are these bytes about to be written to?
   bool watch;     // new code gets them …
   bool stepping;  // … but not the instruction that is being stepped

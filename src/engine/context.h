@@ -64,10 +64,12 @@ struct alignas(64) Context {
   uint64_t watch_flags;
   uint64_t watch_low;  // addresses in [watch_low, watch_low + watch_span) want a closer look
   uint64_t watch_span;
-  uint64_t watch_address;                       // the one that did, relative to watch_low
-  uint64_t report_at;                           // where translated code writes its next record (report.h)
-  uint64_t report_spill[2];                     // the registers that it borrows for that
-  uint64_t pad[38];                             // to 0x2c0
+  uint64_t watch_address;    // the one that did, relative to watch_low
+  uint64_t report_at;        // where translated code writes its next record (report.h)
+  uint64_t report_spill[2];  // the registers that it borrows for that
+  uint64_t own_low[2];       // where debug code may write (watch_hot.cc)
+  uint64_t own_span[2];
+  uint64_t pad[34];                             // to 0x2c0
   alignas(64) unsigned char xsave[kXsaveSize];  // 0x2c0
   uint64_t rest[431];                           // 0x1280
   // 0x1ff8 r11 of the guest while an indirect branch is under way, or the register that a check borrows.

@@ -13,7 +13,7 @@ namespace backstep::engine {
 #define BACKSTEP_FIELD(f) static_cast<uint32_t>(layout::kHotPage + offsetof(Context, f))
 
 // Fixed jump pads at the start of the cache; host code is too far away for a rel32.
-enum class Pad : uint32_t { Branch, Miss, HostOp, Tick, Wide, Syscall, Count };
+enum class Pad : uint32_t { Branch, Miss, HostOp, Tick, Wide, Syscall, Probe, Count };
 inline constexpr uint32_t pad_address(Pad pad) {
   return static_cast<uint32_t>(layout::kCacheStart) + 16 * static_cast<uint32_t>(pad);
 }

@@ -45,8 +45,8 @@ void map_fixed(uint64_t address, uint64_t size, int prot, const char* what) {
 }
 
 void make_pads() {
-  void (*const targets[])() = {bs_exit_branch, bs_exit_miss,   bs_exit_hostop,
-                               bs_exit_tick,   bs_wide_lookup, bs_exit_syscall};
+  void (*const targets[])() = {bs_exit_branch, bs_exit_miss,    bs_exit_hostop, bs_exit_tick,
+                               bs_wide_lookup, bs_exit_syscall, bs_probe_lookup};
   static_assert(std::size(targets) == static_cast<size_t>(Pad::Count));
   for (uint32_t i = 0; i < std::size(targets); i++) {
     Emitter e{reinterpret_cast<uint8_t*>(static_cast<uint64_t>(pad_address(static_cast<Pad>(i))))};
@@ -172,7 +172,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
   bool transient = transient_ == ctx.rip;
   transient_.reset();
   for (;;) {
-    uint32_t address = transient ? 0 : find(ctx.rip).cache;
+    uint32_t address = transient || out_of_reach(ctx.rip) ? 0 : find(ctx.rip).cache;
     if (address) return address;
     if (bs_cache.blocks == 1 && looked_after_ != bs_cache.stats.flushes) load_translations();
     switch (translate(ctx.rip, false, transient, &address)) {
@@ -192,7 +192,8 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         count_in_memory();
         break;
       case Result::NeedFetch: {
-        std::optional<FetchRange> range = fetch_(ctx.rip);
+        std::optional<FetchRange> range;
+        if (!out_of_reach(ctx.rip)) range = bs_cache.in_probe ? fetch_probe(ctx.rip) : fetch_(ctx.rip);
         if (!range) {
           stop = Stop{Stop::BadFetch, {}, {}};
           return 0;
@@ -476,6 +477,27 @@ void Engine::change_mode(bool& mode, bool value) {
   mode = value;
   flush();
   load_translations();
+}
+
+void Engine::admit_probe(std::vector<DataRange> code) {
+  constexpr uint8_t kOthers = 1;
+  map_fixed(layout::kOwnMap, layout::kOwnMapSize, PROT_READ | PROT_WRITE, "the map of what debug code owns");
+  map_fixed(layout::kProbeJumps, 4 * layout::kProbeSize, PROT_READ | PROT_WRITE, "landings of debug code");
+  madvise(reinterpret_cast<void*>(layout::kProbeJumps), 4 * layout::kProbeSize, MADV_NOHUGEPAGE);
+  auto* map = reinterpret_cast<uint8_t*>(layout::kOwnMap);
+  std::memset(map, kOthers, layout::kOwnMapSize);
+  std::memset(map + (layout::kProbeData >> 32), 0, layout::kProbeDataSize >> 32);
+  Context& ctx = context();
+  ctx.own_low[0] = layout::kProbeData, ctx.own_span[0] = layout::kProbeDataSize;
+  ctx.own_low[1] = layout::kProbe, ctx.own_span[1] = layout::kProbeSize;
+  probe_code_ = std::move(code);
+  bs_cache.probe = true;
+}
+
+std::optional<FetchRange> Engine::fetch_probe(Address pc) const {
+  for (const DataRange& r : probe_code_)
+    if (pc >= r.start && pc < r.end) return FetchRange{r.start, r.end, false, false, {}, 0, 0};
+  return std::nullopt;
 }
 
 void Engine::set_cover(bool cover) {

@@ -89,6 +89,11 @@ class Engine {
   };
   void set_report(Reports reports);  // neither stores nor loads: not any more
 
+  // From now on there is debug code in layout::kProbe, which may be executed while Cache::in_probe is set.
+  // Its stores stay within its own memory: what may go elsewhere, or cannot be checked, is the client's
+  // (Stop::Watched). Where control would leave it is told as BadFetch. It has no AVX-512 (a fault, SIGILL).
+  void admit_probe(std::vector<DataRange> code);
+
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();
 
@@ -113,7 +118,10 @@ class Engine {
   std::optional<Stop> after_fault();
   std::optional<Stop> after_check(const Check& check);
 
+  std::optional<FetchRange> fetch_probe(Address pc) const;
+
   std::function<std::optional<FetchRange>(Address)> fetch_;
+  std::vector<DataRange> probe_code_;
   Translations translations_;
   bool anew_ = false;                     // they are not taken in
   std::optional<uint64_t> looked_after_;  // how often the cache had been emptied when they were looked for

@@ -31,6 +31,10 @@
 #define BRANCH_SITE (CTX + 0x148)
 #define XSAVE (CTX + 0x2c0)
 
+#define PROBE 0x48000000
+#define PROBE_SIZE 0x8000000
+#define PROBE_JUMPS 0x2f4000000000
+
 #define HAVE_FSGSBASE 1
 #define VECTOR_COUNTER 2
 #define HAVE_AVX 4
@@ -281,6 +285,34 @@ bs_wide_lookup:
 	addb $0x7f, %al
 	sahf
 	movq SPILL_RCX, %rcx
+	movq SPILL_RAX, %rax
+	jmpq *%r11
+
+# Every indirect branch of debug code, with the same registers: it stays within its module, whose landings have a table of
+# their own, or it is a miss.
+	.globl bs_probe_lookup
+bs_probe_lookup:
+	movq %rax, SPILL_RAX
+	lahf
+	seto %al
+	movq %rax, SPILL_FLAGS
+	movq %r11, TARGET
+	leaq -PROBE(%r11), %rax
+	movq $1, BRANCH_SITE
+	cmpq $PROBE_SIZE, %rax
+	jae 1f
+	movabsq $PROBE_JUMPS, %r11
+	movl (%r11,%rax,4), %r11d
+	testl %r11d, %r11d
+	jz 1f
+	movabsq $0x8badf00d00000001, %rax
+	movq %rax, TARGET
+	movq $0, BRANCH_SITE
+	jmp 2f
+1:	leaq bs_exit_miss(%rip), %r11
+2:	movq SPILL_FLAGS, %rax
+	addb $0x7f, %al
+	sahf
 	movq SPILL_RAX, %rax
 	jmpq *%r11
 	.globl bs_wide_lookup_end

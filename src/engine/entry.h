@@ -33,6 +33,7 @@ void bs_exit_hostop();
 void bs_exit_tick();
 void bs_wide_lookup();  // indirect branch whose target may lie above layout::kDirectEnd
 void bs_wide_lookup_end();
+void bs_probe_lookup();  // indirect branch of debug code
 void bs_exit_syscall();  // rcx: next pc, r11: where to continue
 
 // Copies memory that may not be there; false then (part may have been copied). Usable in both worlds.

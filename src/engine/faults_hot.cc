@@ -237,7 +237,7 @@ extern "C" void bs_signal(int signo, siginfo_t* info, void* frame) {
       take_wide_way(uc, static_cast<uint32_t>(pc));
       return;
     }
-    if (in_cache && signo == SIGSEGV && bs_cache.watch) {
+    if (in_cache && signo == SIGSEGV && (bs_cache.watch || bs_cache.probe)) {
       const Check* check = check_at(static_cast<uint32_t>(pc));
       if (check && check->reg & kStoreCheck) {
         uc->uc_mcontext.gregs[kGregs[check->reg & 15]] = static_cast<greg_t>(ctx.spill_r11);

@@ -5,11 +5,13 @@
 //
 //   0x0000'0001'0000  fixed-address executables (ET_EXEC usually starts at 0x400000)
 //   0x0000'1140'0000  images: PIE executables, ld.so, libraries, small executable anonymous mappings
+//   0x0000'4800'0000  … the last of these is the module of debug code, in a replay that has one
 //   0x0000'5000'0000  … left free: SBCL wants its static space here
 //   0x0000'6000'0000  code cache
 //   0x0000'7ff0'0000  hot page: the running context, reached by 32-bit absolute addresses
 //   0x0000'7ff0'2000  fence: tick checks run into it at the limit
 //   0x0000'7ff1'0000  watch map: which pages hold watched bytes (watch_hot.cc)
+//   0x0000'7ff2'0000  own map: which addresses debug code may write to (watch_hot.cc)
 //   0x0000'7fff'7000  … left free: AddressSanitizer's shadow memory wants to start here
 //   0x2000'0000'0000  guest data: brk heap upwards; downwards from below the stack: anonymous mappings, big
 //   files 0x2e00'0000'0000  engine arenas (block table, exits, links, page records; sparse) 0x3000'0000'0000
@@ -62,6 +64,8 @@ inline constexpr uint64_t kHotSize = 0x8000;
 inline constexpr uint64_t kFence = kHotPage + 0x2000;  // from here on none of it is accessible
 inline constexpr uint64_t kWatchMap = 0x7ff1'0000;
 inline constexpr uint64_t kWatchMapSize = 0x1'0000;
+inline constexpr uint64_t kOwnMap = 0x7ff2'0000;
+inline constexpr uint64_t kOwnMapSize = 0x1'0000;
 inline constexpr uint64_t kDirectEnd = 0x5000'0000;  // guest code below this has jump table entries
 
 inline constexpr uint64_t kDataStart = 0x2000'0000'0000;
@@ -109,6 +113,25 @@ static_assert(shadow_of(kShadowed[0].end) < kJumpTable);
 static_assert(shadow_of(kShadowed[1].start) > kJumpTable + kJumpTableSize);
 static_assert(shadow_of(kShadowed[1].end) < 0x5555'0000'0000);    // where the kernel puts our program …
 static_assert(shadow_of(kShadowed[2].start) > 0x5660'0000'0000);  // … and its heap
+
+// Debug code (docs/architecture.md): its module, and its stack, heap and mappings. No guest is kept from
+// asking for these addresses, as a recorder does not know what will be asked of its recording; images are
+// placed from below and mappings from above, so a guest that gets there is a rare one, and debug code is
+// refused then. A translated store of debug code looks up which 4 GB it goes to (kOwnMap), so the second zone
+// consists of such pieces, and nothing else may ever lie in them.
+inline constexpr uint64_t kProbe = 0x4800'0000;
+inline constexpr uint64_t kProbeSize = 0x800'0000;
+inline constexpr uint64_t kProbeData = 0x2c00'0000'0000;
+inline constexpr uint64_t kProbeDataSize = 0x10'0000'0000;
+inline constexpr bool is_probe(uint64_t address) {
+  return address - kProbe < kProbeSize;
+}
+static_assert(kProbe + kProbeSize <= kDirectEnd && kProbeData % (1ull << 32) == 0 &&
+              kProbeDataSize % (1ull << 32) == 0 && kProbeData + kProbeDataSize <= kArenas);
+// Where indirect branches of debug code find its landings, four bytes per byte of the module.
+inline constexpr uint64_t kProbeJumps = 0x2f40'0000'0000;
+static_assert(kProbe == 0x4800'0000 && kProbeSize == 0x800'0000 && kProbeJumps == 0x2f40'0000'0000,
+              "entry.S knows these");
 
 // What the guest may never get, whatever address it asks for.
 inline constexpr bool overlaps_engine(uint64_t start, uint64_t end) {

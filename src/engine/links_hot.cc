@@ -10,6 +10,10 @@ namespace backstep::engine {
 
 Hooks bs_hooks;
 
+bool out_of_reach(Address pc) {
+  return bs_cache.probe && layout::is_probe(pc) != bs_cache.in_probe;
+}
+
 namespace {
 
 constexpr long kMmap = 9, kMprotect = 10, kMadvise = 28, kDontNeed = 4, kNoHugePage = 15;
@@ -27,7 +31,7 @@ void renew(uint64_t start, uint64_t size, long prot) {
 }
 
 void unprotect(PageCode& page) {
-  const long prot = data_watched(page.page) ? 1 /*PROT_READ*/ : 3 /*PROT_READ|PROT_WRITE*/;
+  const long prot = bs_cache.frozen || data_watched(page.page) ? 1 /*PROT_READ*/ : 3 /*PROT_READ|PROT_WRITE*/;
   hot::syscall6(kMprotect, static_cast<long>(page.page), layout::kPage, prot, 0, 0, 0);
   page.watched = 0;
   bs_cache.watched_pages--;
@@ -207,6 +211,7 @@ void flush() {
     discard(kWidePages, kPageHash * sizeof(uint32_t));
     discard(kJumps, layout::kJumpTableSize);
   }
+  if (c.probe) discard(kProbeLandings, 4 * layout::kProbeSize);
   c.hot = reinterpret_cast<uint8_t*>(layout::kCacheStart + kPadsSize);
   c.cold = reinterpret_cast<uint8_t*>(layout::kCacheStart + c.size);
   c.blocks = c.exits = c.checks = c.links = c.nodes = c.pages = 1;
@@ -267,6 +272,7 @@ extern "C" uint64_t bs_hot_branch() {
   bs_cache.stats.exits++;
   ctx.rip = exit.target;
   note_entered(exit.target);
+  if (out_of_reach(exit.target)) return 0;
   Found f = body_of(exit.target, &exit);
   if (!f.cache) return 0;
   if (exit.patch && bs_cache.link) {
@@ -293,10 +299,12 @@ extern "C" uint64_t bs_hot_miss() {
   ctx.target = kNoTarget;
   bool fresh = target != kNoTarget && (target >= layout::kDirectEnd || kJumps[target] == 0 ||
                                        kJumps[target] == pad_address(Pad::Miss));
+  constexpr uint64_t kProbeSite = 1;  // bs_probe_lookup
+  fresh |= ctx.branch_site == kProbeSite;
   if (!fresh) target = *reinterpret_cast<Address*>(ctx.gpr[RSP] - 8);
   const auto site = static_cast<uint32_t>(ctx.branch_site);
   ctx.branch_site = 0;
-  if (!canonical(target) && site) {
+  if (!canonical(target) && site > kProbeSite) {
     bs_fault_info = no_address(site);
     ctx.reason = static_cast<uint32_t>(Reason::Fault);
     return 0;
@@ -307,6 +315,7 @@ extern "C" uint64_t bs_hot_miss() {
   ctx.gpr[R11] = ctx.spill_r11;
   ctx.rip = target;
   count_tick(ctx);
+  if (out_of_reach(target)) return 0;
   Found f = find(target);
   uint32_t address = f.cache;
   if (f.cache) {
@@ -334,9 +343,15 @@ extern "C" uint64_t bs_hot_hostop() {
   ctx.rip = exit.target;
   if (exit.kind == ExitKind::Break) {
     if (needs_host(exit.target)) return 0;
+    if (bs_cache.detour) {
+      const uint32_t detour = bs_cache.detour;
+      bs_cache.detour = 0;
+      return detour;
+    }
     bs_cache.answered = {ctx.tick, exit.target};
     return exit.patch;
   }
+  if (exit.kind == ExitKind::Watch && bs_cache.in_probe) return 0;
   if (exit.kind == ExitKind::Watch) return exit.patch && !watch_matches() ? exit.patch : 0;
   if (exit.length == 0) return 0;
   isa::Insn in = isa::decode(reinterpret_cast<const uint8_t*>(exit.target), exit.length);

@@ -187,6 +187,15 @@ Address rip_target(const Insn& in, const uint8_t* code, Address pc) {
   return in.addrsize ? target & 0xffff'ffff : target;
 }
 
+// An indirect branch whose target is in r11.
+void emit_lookup(Emitter& e, Address pc) {
+  if (bs_cache.probe && layout::is_probe(pc)) {
+    e.jump(pad_address(Pad::Probe));
+  } else {
+    e.raw(kLookup);
+  }
+}
+
 // Copies an instruction, adjusting a RIP-relative operand.
 void emit_copy(Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   if (in.disp_at == 0) {
@@ -300,6 +309,10 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
   Address target = next + static_cast<int64_t>(in.rel);
   switch (in.cls) {
     case Class::Evex:
+      if (bs_cache.probe && layout::is_probe(pc)) {
+        emit_undefined(e);  // its upper registers are the engine's, or the guest's
+        return true;
+      }
       if (in.gs && (context().features & kHaveFsgsbase)) {
         emit_gs(e, in, code, pc);
         return false;
@@ -353,7 +366,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
             e.u32(static_cast<uint32_t>(in.rel));  // lea rsp, [rsp+n]
         e.store(R11, BACKSTEP_FIELD(target));
       }
-      e.raw(kLookup);
+      emit_lookup(e, pc);
       return true;
     case Class::JmpInd:
     case Class::CallInd:
@@ -365,7 +378,7 @@ bool emit_instruction(Builder& b, const Insn& in, const uint8_t* code, Address p
       }
       if (in.cls == Class::CallInd) emit_push(e, next);
       e.store(R11, BACKSTEP_FIELD(target));
-      e.raw(kLookup);
+      emit_lookup(e, pc);
       return true;
     case Class::Syscall:
       if (next < 0x8000'0000) {
@@ -471,7 +484,9 @@ PageCode* page_of(Address pc, bool create) {
 
 uint32_t set_landing(Address pc, uint32_t address) {
   note_entered(pc);
-  if (pc < layout::kDirectEnd) {
+  if (bs_cache.probe && layout::is_probe(pc)) {
+    kProbeLandings[pc - layout::kProbe] = address;
+  } else if (pc < layout::kDirectEnd) {
     fill_chunk(page_of(pc, true), pc);
     kJumps[pc] = address;
   } else {
@@ -492,7 +507,7 @@ uint32_t new_exit_stub(const Exit& exit) {
 
 Result translate(Address start, bool landing, bool transient, uint32_t* address) {
   Cache& c = bs_cache;
-  const FetchRange* range = fetch_range(start);
+  const FetchRange* range = out_of_reach(start) ? nullptr : fetch_range(start);
   if (!range) return Result::NeedFetch;
   const Address range_start = range->start, range_end = range->end;
   if (static_cast<uint64_t>(c.cold - c.hot) < kReserve || c.pages >= kPageHash / 2 ||
@@ -501,6 +516,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
 
   PageCode* page = transient ? nullptr : page_of(start, true);
   const Address page_end = (start & ~(layout::kPage - 1)) + layout::kPage;
+  const bool probe = c.probe && layout::is_probe(start);
   Builder b;
   b.e.p = c.hot;
   uint32_t exits_before = c.exits, checks_before = c.checks;
@@ -530,7 +546,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     }
     auto* code = reinterpret_cast<const uint8_t*>(pc);
     Insn in = isa::decode(code, range->end - pc);
-    if (in.cls == Class::Evex && !c.evex_seen) {
+    if (in.cls == Class::Evex && !c.evex_seen && !probe) {
       // The block ends in front of it, so that the change happens when control gets there, in every mode.
       if (count == 0) {
         c.exits = exits_before;
@@ -546,11 +562,11 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
       break;
     }
     uint8_t* at = b.e.p;
-    if (c.check || c.watch) b.used |= named_registers(in, code);
+    if (c.check || c.watch || probe) b.used |= named_registers(in, code);
     // What an instruction becomes has at most 255 bytes.
     const bool roomy = !in.gs && !c.watch && (c.vector || !c.check);
     if (c.inline_breaks && !transient) emit_prefix(b.e, pc, roomy);
-    if (c.watch && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
+    if ((c.watch || probe) && !c.stepping) emit_store_check(b.e, in, code, pc, b.used);
     const bool shadow = c.shadow && !c.stepping;
     if (shadow) emit_shadow_question(b.e, in, code, pc);
     if (report.active) emit_report_before(report, b.e, count, in, code, pc);
@@ -601,7 +617,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     const unsigned entries = c.report ? 1 : count;
     for (unsigned i = 0, o = offset; i < entries; o += meta[2 * i++])
       page->starts[o / 64] |= 1ull << (o % 64);
-    fill_chunk(page, start);
+    if (!probe) fill_chunk(page, start);
     if (range->writable) watch(page);
     if (end > 4096) {
       PageCode* second = page_of(page_end, true);
@@ -615,6 +631,7 @@ Result translate(Address start, bool landing, bool transient, uint32_t* address)
     bool linkable = c.link && !transient;
     // Code that may be kept is kept without links to other ranges: the next process may map others.
     const bool crossing = kBlocks[id].stable && (br.target < range_start || br.target >= range_end);
+    if (out_of_reach(br.target)) linkable = false;
     Found f = linkable && !crossing ? find(br.target) : Found{};
     if (f.cache) {
       note_entered(br.target);

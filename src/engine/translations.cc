@@ -345,7 +345,8 @@ void Translations::forget(Address start, Address end) {
 void Translations::save() {
   const Cache& c = bs_cache;
   constexpr uint32_t kFewest = 64;
-  if (!used() || c.cover || c.watch || c.shadow || c.report || c.evex_seen || c.break_count || !c.link)
+  if (!used() || c.cover || c.watch || c.shadow || c.report || c.evex_seen || c.break_count || c.probe ||
+      !c.link)
     return;
   if (c.blocks < kFewest) return;  // the cache was emptied a moment ago
   begin();

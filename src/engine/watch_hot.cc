@@ -17,6 +17,13 @@
 //   lea rax, <operand>; sub rax, [watch_low]; cmp rax, [watch_span]; jb exit
 //   mov rax, [watch_flags]; add al, 0x7f; sahf; mov rax, [watch_rax]
 //
+// Debug code has the same checks with the sense inverted: it may write to its own memory only. That is two
+// zones (layout::kProbe, kProbeData). The second one consists of whole pieces of 4 GB, so that the map has an
+// exact answer for it by the bits 32 to 47 of the address (an operand with other bits above faults by
+// itself); the first one, where its variables are, is found by the stub, or while translating if the address
+// is in the instruction. At the ends of both are pages without access, so nothing that begins inside reaches
+// what is outside.
+//
 // What writes where is told by the table in isa/stores_hot.cc: unknown instructions with a memory operand
 // count as stores, and a few strange ones always go to the client.
 #include "base/hot.h"
@@ -63,6 +70,8 @@ void emit_rax(Emitter& e, uint8_t opcode, uint32_t address) {  // op rax, [abs]
   e.u8(0x48), e.u8(opcode), e.u8(0x04), e.u8(0x25), e.u32(address);
 }
 
+constexpr uint32_t kStubSize = 168, kExitSize = 64;  // at most, of the check of a hull and of what leaves
+
 constexpr uint8_t kSaveFlags[] = {0x9f, 0x0f, 0x90, 0xc0};  // lahf; seto al
 constexpr uint8_t kRestoreFlags[] = {0x04, 0x7f, 0x9e};     // add al, 0x7f; sahf
 
@@ -77,6 +86,21 @@ void leave(Emitter& e, uint32_t exit) {
   e.jump(pad_address(Pad::HostOp));
 }
 
+bool is_probes(Address pc) {
+  return bs_cache.probe && layout::is_probe(pc);
+}
+
+// The operand's address, if that is in the instruction.
+bool constant_address(const Insn& in, const uint8_t* code, Address pc, Address* address) {
+  int32_t disp;
+  const bool absolute = in.memory_operand() && (in.modrm & 0xc7) == 4 && in.encoding < 2 &&
+                        code[in.modrm_at + 1] == 0x25 && isa::address_registers(in, code) == 0;
+  if ((!in.disp_at && !absolute) || in.addrsize || in.fs || in.gs) return false;
+  __builtin_memcpy(&disp, code + (absolute ? in.modrm_at + 2 : in.disp_at), 4);
+  *address = (absolute ? 0 : pc + in.length) + static_cast<Address>(static_cast<int64_t>(disp));
+  return true;
+}
+
 // A far RIP-relative operand is copied in a form that the fault handler looks for at the instruction's start.
 bool is_far(const Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   if (!in.disp_at) return false;
@@ -87,7 +111,29 @@ bool is_far(const Emitter& e, const Insn& in, const uint8_t* code, Address pc) {
   return distance > 0x7000'0000 || distance < -0x7000'0000;
 }
 
-// Goes on behind the check, or at `exit` if the operand begins between the first and the last watched byte.
+// rax is the address: leaves if one of the watched bytes may be near, or what is there is not debug code's
+// own.
+void emit_comparison(Emitter& e, const Emitter& exit, bool probe) {
+  auto in_range = [&](uint8_t jump, uint32_t low, uint32_t span) {
+    emit_rax(e, 0x2b, low);
+    emit_rax(e, 0x3b, span);
+    e.u8(0x0f), e.u8(jump);
+    return e.relative(exit.address());
+  };
+  constexpr uint8_t kBelow = 0x82, kNotBelow = 0x83;
+  if (!probe) {
+    in_range(kBelow, BACKSTEP_FIELD(watch_low), BACKSTEP_FIELD(watch_span));
+    return;
+  }
+  constexpr uint32_t kWord = sizeof(uint64_t);
+  const uint32_t own = in_range(kBelow, BACKSTEP_FIELD(own_low), BACKSTEP_FIELD(own_span));
+  emit_rax(e, 0x03, BACKSTEP_FIELD(own_low));
+  in_range(kNotBelow, BACKSTEP_FIELD(own_low) + kWord, BACKSTEP_FIELD(own_span) + kWord);
+  patch_relative(own, e.address());
+}
+
+// Goes on behind the check, or at `exit` if the operand begins between the first and the last watched byte
+// (of debug code: if it does not begin in its own memory).
 void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store::Where store, const Insn& in,
                      const uint8_t* code, Address pc) {
   e.store(RAX, BACKSTEP_FIELD(watch_rax));
@@ -111,10 +157,7 @@ void emit_hull_check(Emitter& e, Emitter& exit, uint32_t id, Store::Where store,
     }
   }
   if (store != Store::Stack && in.gs) emit_rax(e, 0x03, BACKSTEP_FIELD(gs_base));
-  emit_rax(e, 0x2b, BACKSTEP_FIELD(watch_low));
-  emit_rax(e, 0x3b, BACKSTEP_FIELD(watch_span));
-  e.u8(0x0f), e.u8(0x82);  // jb exit
-  e.relative(exit.address());
+  emit_comparison(e, exit, is_probes(pc));
   restore(e);
   exit.store(RAX, BACKSTEP_FIELD(watch_address));
   restore(exit);
@@ -146,9 +189,12 @@ uint32_t emit_page_check(Emitter& e, int reg, Store::Where store, const Insn& in
     } else {
       emit_address(e, reg, in, code, pc);
     }
-    e.u8(0xc4), e.u8(high ? 0x43 : 0xe3), e.u8(0xfb), e.u8(0xf0), e.u8(0xc0 | both), e.u8(12);  // rorx
+    const bool probe = is_probes(pc);
+    e.u8(0xc4), e.u8(high ? 0x43 : 0xe3), e.u8(0xfb), e.u8(0xf0), e.u8(0xc0 | both);  // rorx
+    e.u8(probe ? 32 : 12);
     rex(5), e.u8(0x0f), e.u8(0xb7), e.u8(0xc0 | both);  // movzx reg32, reg16
-    rex(5), e.u8(0x0f), e.u8(0xb6), e.u8(0x80 | both), e.u32(layout::kWatchMap);
+    rex(5), e.u8(0x0f), e.u8(0xb6), e.u8(0x80 | both);
+    e.u32(probe ? layout::kOwnMap : layout::kWatchMap);
   }
   const uint32_t site = e.address();
   e.u8(high ? 0x4e : 0x48), e.u8(0x8b), e.u8(static_cast<uint8_t>(0x04 | low << 3));
@@ -161,7 +207,13 @@ uint32_t emit_page_check(Emitter& e, int reg, Store::Where store, const Insn& in
 void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address pc, uint32_t used) {
   const Store written = isa::store_of(in, code);
   if (written.where == Store::None) return;
-  const Store::Where store = is_far(e, in, code, pc) ? Store::Unknown : written.where;
+  Store::Where store = is_far(e, in, code, pc) ? Store::Unknown : written.where;
+  const bool probe = is_probes(pc);
+  if (Address at; probe && store == Store::Operand && constant_address(in, code, pc, &at)) {
+    if (layout::is_probe(at)) return;
+    store = Store::Unknown;
+  }
+  if (probe && store != Store::Stack && in.gs) store = Store::Unknown;
   const uint32_t id = bs_cache.exits++;
   kExits[id] = {pc, 0, ExitKind::Watch, in.length, written.size};
   if (store == Store::Unknown) {
@@ -170,13 +222,13 @@ void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address p
   }
   const bool segment = store != Store::Stack && (in.fs || in.gs);
   if (segment || !(context().features & kHaveBmi2)) {
-    bs_cache.cold -= 64;
+    bs_cache.cold -= kExitSize;
     Emitter exit{bs_cache.cold};
     emit_hull_check(e, exit, id, store, in, code, pc);
     kExits[id].patch = e.address();
     return;
   }
-  bs_cache.cold -= 160;
+  bs_cache.cold -= kStubSize + kExitSize;
   Emitter stub{bs_cache.cold};
   const uint32_t start = e.address();
   const int reg = idle_register(used);
@@ -185,7 +237,7 @@ void emit_store_check(Emitter& e, const Insn& in, const uint8_t* code, Address p
                                 kStoreCheck | static_cast<uint32_t>(reg)};
   kExits[id].patch = e.address();
 
-  Emitter exit{bs_cache.cold + 112};
+  Emitter exit{bs_cache.cold + kStubSize};
   emit_hull_check(stub, exit, id, store, in, code, pc);
   stub.jump(e.address());
 }

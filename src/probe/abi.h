@@ -6,8 +6,8 @@
  * on the replay calls functions of it, one at a time, each on the module's own stack and with the module's
  * own thread-local storage:
  *
- *     void place(const struct backstep_registers* r);                   a place in the recorded program's
- * code void callback(const struct backstep_registers* r, void* cookie);  what ON has asked for
+ *     void place(const struct backstep_registers* r);                   a place in the recorded program's code
+ *     void callback(const struct backstep_registers* r, void* cookie);  what ON has asked for
  *
  * A function is over when it returns, to the address that READY has given (`done`), where the request DONE is
  * made. What is at `r` is there until then.
@@ -41,6 +41,7 @@ struct backstep_module {
   uint32_t abi;  /* BACKSTEP_ABI */
   uint32_t size; /* of this structure */
   void (*done)(void);
+  void (*finish)(const struct backstep_registers*); /* called once, where the replay has ended: for reports; or null */
 };
 
 enum {
@@ -49,11 +50,11 @@ enum {
   BACKSTEP_NOW,                /* (struct backstep_registers*): filled in, as at the begin of the function */
   BACKSTEP_STOP,               /* (const char* text, size): the replay stops here when the function is over */
   BACKSTEP_MARK,               /* (const char* name, size): this moment gets a name */
-  BACKSTEP_STACK, /* (char* buffer, size): return addresses of the recorded program, innermost first; */
-                  /* as many uint64_t as there are and have room. Result: how many */
-  BACKSTEP_ON,    /* (kind, const struct backstep_on*, function, cookie): an id, > 0 */
-  BACKSTEP_OFF,   /* (id) */
-  BACKSTEP_LOG,   /* (const char* json, size): one JSON value, a line of --json */
+  BACKSTEP_STACK,              /* (char* buffer, size): return addresses of the recorded program, innermost first; */
+                               /* as many uint64_t as there are and have room. Result: how many */
+  BACKSTEP_ON,                 /* (kind, const struct backstep_on*, function, cookie): an id, > 0 */
+  BACKSTEP_OFF,                /* (id) */
+  BACKSTEP_LOG,                /* (const char* json, size): one JSON value, a line of --json */
   BACKSTEP_END
 };
 

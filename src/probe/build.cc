@@ -282,7 +282,6 @@ Built build(session::Session& session, const BuildRequest& request) {
   const LinkedProgram linked(module.elf_path);
   module.size = linked.end() - request.base;
   module.ready_entry = linked.entry();
-  module.finish = linked.symbol("backstep_finish");
   for (const Snippet& s : request.snippets)
     module.regions.push_back({s.file.empty() ? "--at " + s.place : s.file, 1, s.place});
   module.regions.insert(module.regions.end(), regions.regions().begin(), regions.regions().end());

@@ -41,9 +41,6 @@ struct Built {
   std::vector<std::string> notes;  // sentences: lines that moved, regions that no code was made of
 };
 
-// Where modules go: below 2 GB, so that the code of the program is within reach of their calls.
-inline constexpr uint64_t kModuleBase = 0x4800'0000;
-
 struct BuildRequest {
   std::vector<Snippet> snippets;
   std::vector<SourceFile> sources;

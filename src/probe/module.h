@@ -39,8 +39,6 @@ struct Module {
            size = 0;  // addresses that its segments take, from their first to behind their last page
   uint64_t ready_entry =
       0;  // where it is to be entered once, on a stack as the kernel makes it for a new program
-  uint64_t finish =
-      0;  // a function as those of places are, for the end of the replay: writes what is buffered
   std::vector<Place> places;  // ascending by pc
   std::vector<Region> regions;
 };

@@ -159,6 +159,7 @@ std::vector<uint8_t> Replayer::straight_code(uint64_t& gone) const {
 }
 
 void Replayer::log_window() {
+  if (debug_) debug_->end_of_window(position(), process_.current().name);
   if (taps_.wants_straight_code()) {
     uint64_t gone = 0;
     const std::vector<uint8_t> packed = straight_code(gone);

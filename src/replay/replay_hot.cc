@@ -8,6 +8,7 @@
 #include "guest/buffers.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
+#include "replay/debug_hot.h"
 #include "replay/taps_hot.h"
 
 namespace backstep::replayer {
@@ -149,6 +150,7 @@ static void begin_next_event() {
 }
 
 bool replay_syscall_hot(Context& ctx) {
+  if (bs_debug.running) return debug_syscall_hot(ctx);
   HotState& s = bs_replay;
   if (engine::bs_cache.report && engine::report_room() < engine::kRoomForWrites) return false;
   uint64_t nr = ctx.gpr[RAX];
@@ -253,6 +255,7 @@ bool replay_syscall_hot(Context& ctx) {
 }
 
 bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
+  if (bs_debug.running) return false;
   HotState& s = bs_replay;
   engine::HostOp op = engine::host_op_of(insn);
   if (op == engine::HostOp::None || s.p == s.end) return false;
@@ -282,6 +285,11 @@ bool replay_host_op_hot(Context& ctx, const isa::Insn& insn) {
 // Progress, on SIGALRM. Everything else that arrives keeps its default action: it is not for us.
 engine::SignalVerdict replay_signal_hot(int signo, void*, void*, bool) {
   HotState& s = bs_replay;
+  constexpr int kClock = 27;  // SIGPROF, while there is debug code
+  if (signo == kClock) {
+    bs_debug.rung++;
+    return bs_debug.running ? engine::SignalVerdict::Stop : engine::SignalVerdict::Later;
+  }
   if (signo != 14) return engine::SignalVerdict::Later;
   if (s.channel >= 0) {
     struct {

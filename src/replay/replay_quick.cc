@@ -78,7 +78,7 @@ engine::Stop Replayer::run_quick(double leg, Tick goal) {
     process_.engine().pass_break();
   }
   set_timer(leg, goal);
-  const engine::Stop stop = process_.engine().run();
+  const engine::Stop stop = run_guest();
   overshot_ = context().tick >= goal;
   return stop;
 }

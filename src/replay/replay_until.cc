@@ -293,7 +293,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     stop = run_quick(leg, way);
   } else {
     ctx.limit = limit;
-    stop = process_.engine().run();
+    stop = run_guest();
   }
   ctx.limit = ~0ull;
   if (taps_.cover()) {
@@ -394,7 +394,25 @@ bool Replayer::look_up() {
   return interrupted && ++rounds_ % kRounds == 0 && interrupted();
 }
 
+void Replayer::admit_debug(const std::string& elf) {
+  auto world = std::make_unique<DebugWorld>(process_, taps_);
+  world->interrupted = [this] { return interrupted && interrupted(); };
+  world->load(elf);
+  taps_.run = [this](const HotTap& tap) { debug_->call(tap, position(), process_.current().name); };
+  debug_ = std::move(world);
+}
+
+// What debug code does on the way is over when this returns.
+engine::Stop Replayer::run_guest() {
+  for (;;) {
+    const engine::Stop stop = process_.engine().run();
+    if (!bs_debug.running) return stop;
+    if (auto due = debug_->finish(stop)) return *due;
+  }
+}
+
 Arrival Replayer::run_until(const Until& until) {
+  const DebugClock clock(debug_ != nullptr);
   const Arrival halt = run_rounds(until);
   set_timer(0, 0);
   accesses_.take();

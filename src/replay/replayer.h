@@ -15,6 +15,7 @@
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "replay/agent_expression.h"
+#include "replay/debug_world.h"
 #include "replay/replay.h"
 #include "replay/replay_hot.h"
 #include "replay/reported_accesses.h"
@@ -38,8 +39,6 @@ struct Outcome {
   bool damaged = false;    // … and that is because it was damaged
 };
 
-std::string place(Tick tick, Address pc);  // for people
-
 class Replayer {
  public:
   Replayer(const ReplayOptions& options, const recording::Library& library, recording::Recording recording);
@@ -59,6 +58,8 @@ class Replayer {
   void log_to(Fd file) { taps_.log_to(std::move(file)); }
   uint64_t flush_log() { return taps_.flush_log(); }
   void log_window();  // its end: which code was executed in it, what was written to
+  // Debug code: the module that taps with the action Run call functions of. Throws Error.
+  void admit_debug(const std::string& elf);
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Arrival run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
@@ -229,6 +230,8 @@ class Replayer {
   std::vector<recording::AddressRange> stepped_;  // pages of instructions that were executed outside of it
 
   TapSet taps_{process_};
+  std::unique_ptr<DebugWorld> debug_;
+  engine::Stop run_guest();
   ReportedAccesses accesses_{process_, taps_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already
   // --- which code is executed (replay_cover.cc) ---

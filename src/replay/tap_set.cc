@@ -26,6 +26,12 @@ constexpr uint64_t kOften = 200;  // some time for a flush of the cache, in sign
 constexpr size_t kRoom = 4 << 20;
 constexpr uint64_t kMostStack = 256 << 10;  // bytes of stack that come with a record
 
+TapRecord of_tap(size_t tap) {
+  TapRecord record{};
+  record.tap = static_cast<uint32_t>(tap);
+  return record;
+}
+
 uint32_t longest_record(const Tap& tap) {
   uint64_t n = sizeof(TapRecord);
   for (const CapturedExpression& v : tap.values) n += sizeof(uint32_t) + std::max<uint64_t>(v.size, 8);
@@ -83,6 +89,8 @@ void TapSet::compile(size_t index) {
   hot.action = tap.action;
   hot.strict = tap.strict;
   hot.stack = tap.stack;
+  hot.vector = tap.vector;
+  hot.function = tap.function;
 }
 
 // What says without asking that nothing matches at a place.
@@ -180,6 +188,7 @@ bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, 
   if (tap.action == Tap::Stop) return true;
   tap.matches++;
   if (tap.action == Tap::Log) log(tap, around, event, tick, pc);
+  if (tap.action == Tap::Run) run(tap);
   return false;
 }
 
@@ -270,7 +279,16 @@ void TapSet::log(const HotTap& hot, const Surroundings& around, uint64_t event, 
   bs_taps.p += bytes.size();
 }
 
-void TapSet::log_blobs(size_t tap, std::initializer_list<std::span<const uint8_t>> blobs) {
+void TapSet::log_note(size_t tap, const Position& at, int thread,
+                      std::initializer_list<std::span<const uint8_t>> values) {
+  TapRecord record{};
+  record.tap = static_cast<uint32_t>(tap);
+  record.tick = at.tick, record.event = at.event, record.pc = at.pc;
+  record.thread = thread;
+  log_blobs(record, values);
+}
+
+void TapSet::log_blobs(TapRecord record, std::initializer_list<std::span<const uint8_t>> blobs) {
   std::vector<uint8_t> bytes(sizeof(TapRecord));
   for (const auto& blob : blobs) {
     const auto length = static_cast<uint32_t>(blob.size());
@@ -278,9 +296,7 @@ void TapSet::log_blobs(size_t tap, std::initializer_list<std::span<const uint8_t
     bytes.insert(bytes.end(), p, p + sizeof length);
     bytes.insert(bytes.end(), blob.begin(), blob.end());
   }
-  TapRecord record{};
   record.size = static_cast<uint32_t>(bytes.size());
-  record.tap = static_cast<uint32_t>(tap);
   record.values = static_cast<uint32_t>(blobs.size());
   std::memcpy(bytes.data(), &record, sizeof record);
   make_room(bytes.size());
@@ -292,15 +308,15 @@ void TapSet::log_cover(const std::vector<engine::DataRange>& ranges, const std::
   auto bytes_of = [](const auto& list) {
     return std::span(reinterpret_cast<const uint8_t*>(list.data()), list.size() * sizeof list[0]);
   };
-  log_blobs(*cover_, {bytes_of(ranges), bytes_of(maybe)});
+  log_blobs(of_tap(*cover_), {bytes_of(ranges), bytes_of(maybe)});
 }
 
 void TapSet::log_straight_code(const std::vector<uint8_t>& packed, uint64_t gone) {
-  log_blobs(*cover_, {packed, std::span(reinterpret_cast<const uint8_t*>(&gone), sizeof gone)});
+  log_blobs(of_tap(*cover_), {packed, std::span(reinterpret_cast<const uint8_t*>(&gone), sizeof gone)});
 }
 
 void TapSet::log_contents(const std::vector<uint8_t>& packed) {
-  log_blobs(*contents_, {packed});
+  log_blobs(of_tap(*contents_), {packed});
 }
 
 void TapSet::log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access) {

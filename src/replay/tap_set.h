@@ -43,6 +43,12 @@ class TapSet {
   // Is something asked or counted there, in translated code, whenever it is passed?
   bool met_by_itself(Address pc) const;
 
+  // Calls the function of a tap with the action Run, in the present.
+  std::function<void(const HotTap& tap)> run;
+  // A record of one of these (DebugNote).
+  void log_note(size_t tap, const Position& at, int thread,
+                std::initializer_list<std::span<const uint8_t>> values);
+
   // A tap that is not met by code: does its action if its condition holds. True: it wants to stop.
   bool meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   bool holds(size_t index, const Surroundings& around) const;
@@ -99,7 +105,7 @@ class TapSet {
   void act(HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void log(const HotTap& tap, const Surroundings& around, uint64_t event, Tick tick, Address pc);
   void make_room(uint64_t bytes);
-  void log_blobs(size_t tap, std::initializer_list<std::span<const uint8_t>> blobs);
+  void log_blobs(TapRecord record, std::initializer_list<std::span<const uint8_t>> blobs);
 
   guest::Process& process_;
   Taps taps_;

@@ -2,7 +2,8 @@
 //
 // A *tap* is the worker's half of an event: a place in the code, a range of memory or a period of time; a
 // condition; and an action. Actions other than Stop need nobody to answer: the replay goes on, in translated
-// code where it can, and what was counted and logged is collected in bulk.
+// code where it can, and what was counted and logged is collected in bulk. Run calls a function of the debug
+// module (debug_world.h).
 #pragma once
 #include <cstdint>
 #include <set>
@@ -34,7 +35,7 @@ struct Tap {
     Call,    // a system call of these numbers: in front of it, or `after` it
     Fork,    // a call that makes a process; 0: of fork, 1: of vfork
   };
-  enum Action : uint8_t { Stop, Count, Log };
+  enum Action : uint8_t { Stop, Count, Log, Run };
 
   Kind kind = Pc;
   Action action = Stop;
@@ -47,6 +48,9 @@ struct Tap {
   bool strict = false;
   std::vector<CapturedExpression> values = {};  // Log: what is written down …
   bool stack = false;                           // … and registers and stack, for a backtrace
+
+  Address function = 0;  // Run: of the debug module, see probe/abi.h
+  bool vector = false;   // … which is told the vector registers
 
   // Moments that are known beforehand, from the log or because somebody named them.
   struct MomentAt {
@@ -118,6 +122,18 @@ struct AccessRecord {
   uint8_t pad[2];
 };
 static_assert(sizeof(AccessRecord) == 32);
+
+// What debug code has to say is in records of the tap that has called it, in two values: what it is, as a
+// u32, and the text. A failure, which has ended the call, has a third one: the registers of the debug code
+// and its stack, as with Tap::stack.
+enum class DebugNote : uint32_t {
+  Output,   // to its standard output
+  Errors,   // to its standard error
+  Failure,  // a sentence
+  Stop,     // the replay is to stop here: why
+  Mark,     // this moment has a name
+  Json,
+};
 
 // What a tap has met, since it was installed.
 struct TapCount {

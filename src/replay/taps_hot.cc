@@ -7,6 +7,7 @@
 
 #include "engine/cache.h"
 #include "engine/entry.h"
+#include "replay/debug_hot.h"
 #include "replay/replay_hot.h"
 
 namespace backstep::replayer {
@@ -100,6 +101,7 @@ void bring_up_to_date(HotPlace& place, Tick tick) {
 }
 
 bool reached_hot(Context& ctx, const void* what) {
+  if (bs_debug.running) return false;  // in a function that debug code has called
   if (engine::bs_cache.vector) asm volatile("vmovq %%xmm31, %0" : "=m"(ctx.tick));
   Surroundings around{.ctx = ctx, .read = read_hot};
   around.set(kStateTick, ctx.tick);
@@ -109,14 +111,20 @@ bool reached_hot(Context& ctx, const void* what) {
   // The place is ours to change: what is counted is in it.
   auto* const place = static_cast<HotPlace*>(const_cast<void*>(what));
   bring_up_to_date(*place, ctx.tick);
+  const HotTap* runs = nullptr;
   uint8_t* to = bs_taps.p;
   for (HotTap* t = place->current; t; t = t->next) {
     const Verdict verdict = holds(*t, around);
     t->met = verdict == Verdict::Yes;
     if (verdict == Verdict::No) continue;
     if (verdict == Verdict::Unsure || t->action == Tap::Stop) return true;
+    if (t->action == Tap::Run) {
+      if (runs) return true;
+      runs = t;
+    }
     if (t->action == Tap::Log && !write_record(to, *t, around)) return true;
   }
+  if (runs && !enter_debug_hot(ctx, *runs)) return true;
   bs_taps.p = to;
   for (HotTap* t = place->current; t; t = t->next) t->matches += t->met ? 1 : 0;
   return false;

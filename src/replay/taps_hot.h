@@ -32,8 +32,9 @@ struct HotTap {
   uint32_t longest;  // record
   Tick from, to;     // ticks in which it counts
   Tap::Action action;
-  bool strict, stack;
+  bool strict, stack, vector;
   bool met;  // this time; for reached_hot
+  Address function;
 };
 
 // The taps of one place. A tap whose era is another one costs nothing: those whose era has come are a list of

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "engine/context.h"
 
@@ -17,6 +18,8 @@ struct Position {
   Address pc = 0;
   friend auto operator<=>(const Position&, const Position&) = default;  // NOLINT(modernize-use-nullptr)
 };
+
+std::string place(Tick tick, Address pc);  // for people
 
 struct Until {
   Tick tick = ~0ull;  // the first position of this tick, or of a later one

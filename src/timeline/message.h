@@ -19,6 +19,7 @@ enum class Command : uint8_t {
   Write,         // address, bytes
   Stage,         // a part of the Taps, if they are too many for one message
   Install,       // Taps, or the last part of them
+  AdmitDebug,    // path of a debug module
   LogTo,         // with a file: what taps log goes to its end
   Collect,       // end of the window -> bytes logged so far
   Counts,        // first tap -> TapCount of it and those behind it, as many as fit

@@ -170,6 +170,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     from = low = arrived.at;
     return arrived.why != Arrival::Interrupted;
   };
+  const bool one_window = !sweep.debug_module.empty() && !sweep.stateless;
   // Windows begin at checkpoints. Whether those are at the beginning of a tick is not known: where that
   // matters, with the next one.
   const bool by_tick = all.any_by_tick();
@@ -183,6 +184,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
     window.logged = 0;
     window.at = window.low;
+    if (!sweep.debug_module.empty()) window.worker.admit_debug(sweep.debug_module);
     window.worker.install(window.taps);
     window.worker.log_to(window.log.get());
     if (!sweep.contents) count_written(window.worker, window.low, window.high.tick);
@@ -195,8 +197,8 @@ Swept Timeline::sweep(const Sweep& sweep) {
   auto begin_next = [&] {
     auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
                              [&](const Checkpoint& c) { return cut(c) > low && usable(c); });
-    Position high = next == checkpoints_.end() || cut(*next) >= to ? to : cut(*next);
-    if (longest && low.tick + longest < high.tick) high = {low.tick + longest, 0, 0};
+    Position high = one_window || next == checkpoints_.end() || cut(*next) >= to ? to : cut(*next);
+    if (!one_window && longest && low.tick + longest < high.tick) high = {low.tick + longest, 0, 0};
     more = high < to;
     Taps taps = within(all, low, high, high == to);
     if (std::exchange(in_the_middle, false)) skip_beginning(taps, low.tick);
@@ -204,7 +206,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     const Reach reach = reach_of(taps);
     const Position begin = reach.first > low.tick ? Position{reach.first, 0, 0} : low;
     const Position end = std::min(high, Position{reach.end, 0, 0});
-    if (begin >= end || quiet(begin, end, taps)) {
+    if (!one_window && (begin >= end || quiet(begin, end, taps))) {
       result.quiet++;
       there = Worker();
       done += static_cast<double>(high.tick - low.tick) / length;
@@ -230,6 +232,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     window.low = at;
     window.high = end;
     window.taps = std::move(taps);
+    window.careful = !sweep.debug_module.empty();  // what debug code does is not to be done twice
     prepare(window);
     window.until.point = end;
     window.until.fresh = true;

@@ -21,6 +21,10 @@ struct Sweep {
   // With a tap of the kind Contents: called with the packed table of each window, in the order of time. It is
   // empty if the table could not be made.
   std::function<void(const Position& low, const Position& high, std::span<const uint8_t> packed)> contents;
+  // A debug module that taps with the action Run call. Its state goes along with the time: all of the stretch
+  // is one window then, unless it says that it keeps none.
+  std::string debug_module;
+  bool stateless = false;
   // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
   // window, and the next ones after twice as many each time, up to what is usual.
   Tick hurry = 0;

@@ -82,7 +82,7 @@ void pack(Packer& p, const Taps& taps) {
   p.put(static_cast<uint32_t>(taps.list.size()));
   for (const Tap& t : taps.list) {
     p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
-    p.put(t.after).put(t.from).put(t.to).put(t.off);
+    p.put(t.after).put(t.from).put(t.to).put(t.off).put(t.function).put(t.vector);
     p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
     p.put_bytes(t.data.data(), t.data.size() * sizeof(Tap::Range));
     p.put_bytes(t.code.data(), t.code.size() * sizeof(Tap::Range));
@@ -103,6 +103,7 @@ Taps unpack_taps(Unpacker& u) {
     t.start = u.get<Address>(), t.length = u.get<uint64_t>();
     t.strict = u.get<bool>(), t.stack = u.get<bool>();
     t.after = u.get<bool>(), t.from = u.get<Tick>(), t.to = u.get<Tick>(), t.off = u.get<bool>();
+    t.function = u.get<Address>(), t.vector = u.get<bool>();
     auto get_list = [&u](auto& list) {
       const std::vector<uint8_t> bytes = u.get_bytes();
       list.resize(bytes.size() / sizeof list[0]);
@@ -251,6 +252,9 @@ class Service {
         replayer_.install(unpack_taps(all));
         break;
       }
+      case Command::AdmitDebug:
+        replayer_.admit_debug(u.get_text());
+        break;
       case Command::Run: {
         auto until = u.get<Until>();
         replayer::bs_replay.output = u.get<bool>();
@@ -694,6 +698,10 @@ void Worker::install(const Taps& taps) {
   for (; bytes.size() - at > kMaxRead; at += kMaxRead)
     ask(Command::Stage, Packer().put_bytes(bytes.data() + at, kMaxRead));
   ask(Command::Install, Packer().put_bytes(bytes.data() + at, bytes.size() - at));
+}
+
+void Worker::admit_debug(const std::string& elf) {
+  ask(Command::AdmitDebug, Packer().put_bytes(elf.data(), elf.size()));
 }
 
 void Worker::log_to(int file) {

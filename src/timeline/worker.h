@@ -76,6 +76,8 @@ class Worker {
   std::vector<uint8_t> read(Address address, uint64_t length);
   bool write(Address address, const std::vector<uint8_t>& bytes);
   void install(const Taps& taps);
+  // Debug code, for taps that call it; once. Throws Error.
+  void admit_debug(const std::string& elf);
   // What taps log goes to the end of this file from now on.
   void log_to(int file);
   struct Collected {

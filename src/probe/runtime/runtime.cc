@@ -106,7 +106,7 @@ __attribute__((noreturn)) static void done() {
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
-  static const backstep_module module = {BACKSTEP_ABI, sizeof(backstep_module), done};
+  static const backstep_module module = {BACKSTEP_ABI, sizeof(backstep_module), done, backstep_finish};
   request(BACKSTEP_READY, reinterpret_cast<long>(&module));
   return 0;
 }
