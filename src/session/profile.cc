@@ -9,6 +9,7 @@
 
 #include "session/hits.h"
 #include "session/instructions.h"
+#include "session/stack_text.h"
 
 namespace backstep::session {
 namespace {
@@ -23,6 +24,26 @@ std::string entry_name(const Session& session, Address pc, const std::string& fu
   }
   if (lines && line) name += fmt::format(" ({}:{})", file.substr(file.rfind('/') + 1), line);
   return name;
+}
+
+// The same for stacks with the same names.
+std::string key_of(const symbols::Stack& stack) {
+  std::string key(1, stack.complete ? 'c' : '?');
+  for (const symbols::Frame& f : stack.frames) {
+    key.append(reinterpret_cast<const char*>(&f.pc), sizeof f.pc);
+    key += f.call_site ? 'c' : '.';
+  }
+  return key;
+}
+
+// Outermost first.
+std::vector<std::string> names_of(const Session& session, const symbols::Stack& stack, bool lines) {
+  std::vector<std::string> names;
+  if (!stack.complete) names.push_back("[unknown]");
+  const std::vector<StackFrame> frames = session.named(stack);
+  for (auto f = frames.rbegin(); f != frames.rend(); ++f)
+    names.push_back(entry_name(session, f->pc, f->function, f->file, f->line, lines));
+  return names;
 }
 
 Profile instruction_profile(Session& session, const ProfileRequest& request, const Watcher& watcher) {
@@ -58,19 +79,23 @@ Profile profile(Session& session, const ProfileRequest& request, const Watcher& 
   sweep.taps.list.push_back(tap);
   sweep.from = request.stretch.from, sweep.to = request.stretch.to;
   sweep.progress = watcher.progress;
+  // Most samples have a stack that was there before.
+  struct Seen {
+    uint64_t* count;
+    bool complete;
+  };
+  std::unordered_map<std::string, Seen> seen;
   sweep.record = [&](const replayer::TapRecord&, const uint8_t* bytes) {
     CapturedValues values(bytes);
     symbols::UnwindRegisters registers;
     const auto gpr = values.next();
     std::memcpy(registers.gpr, gpr.data(), std::min(gpr.size(), sizeof registers.gpr));
-    bool complete = true;
-    const auto frames =
-        session.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(), &complete);
-    std::vector<std::string> stack;
-    if (!complete) stack.push_back("[unknown]"), result.cut++;
-    for (auto f = frames.rbegin(); f != frames.rend(); ++f)
-      stack.push_back(entry_name(session, f->pc, f->function, f->file, f->line, request.lines));
-    result.stacks[stack]++;
+    const symbols::Stack found =
+        unwound(session, registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next());
+    const auto [known, fresh] = seen.try_emplace(key_of(found));
+    if (fresh) known->second = {&result.stacks[names_of(session, found, request.lines)], found.complete};
+    ++*known->second.count;
+    if (!known->second.complete) result.cut++;
     result.samples++;
     return true;
   };

@@ -13,6 +13,7 @@
 #include "session/logging.h"
 #include "session/modules.h"
 #include "session/resolve.h"
+#include "session/stack_text.h"
 #include "timeline/moments.h"
 #include "timeline/wall_clock.h"
 
@@ -255,13 +256,7 @@ void Session::backwards(const Stretch& stretch, const std::function<bool(const S
 
 std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& registers, Address stack,
                                         std::span<const uint8_t> bytes, bool* complete) const {
-  auto read = [&](uint64_t address, void* to, size_t size) {
-    if (address < stack || address - stack > bytes.size() || bytes.size() - (address - stack) < size)
-      return false;
-    std::memcpy(to, bytes.data() + (address - stack), size);
-    return true;
-  };
-  const symbols::Stack found = symbols::unwind(program(), registers, read);
+  const symbols::Stack found = unwound(*this, registers, stack, bytes);
   *complete = found.complete;
   return named(found);
 }

@@ -1,8 +1,21 @@
 #include "session/stack_text.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 namespace backstep::session {
+
+symbols::Stack unwound(const Session& session, const symbols::UnwindRegisters& registers, Address stack,
+                       std::span<const uint8_t> bytes) {
+  auto read = [&](uint64_t address, void* to, size_t size) {
+    if (address < stack || address - stack > bytes.size() || bytes.size() - (address - stack) < size)
+      return false;
+    std::memcpy(to, bytes.data() + (address - stack), size);
+    return true;
+  };
+  return symbols::unwind(session.program(), registers, read);
+}
 
 std::string frame_text(const StackFrame& f) {
   std::string text = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
