@@ -298,7 +298,8 @@ std::optional<int64_t> DebugWorld::file_call(uint64_t nr, const uint64_t args[6]
 
 // What a program learns of itself and its one thread, and small things that are not worth an error.
 std::optional<int64_t> DebugWorld::identity_call(uint64_t nr, const uint64_t args[6]) {
-  constexpr uint64_t kSetFs = 0x1002;
+  constexpr uint64_t kSetFs = 0x1002, kFirstOfLibc = 32,
+                     kLastOfLibc = 33;  // signals that libc keeps for threads
   Context& ctx = context();
   switch (nr) {
     case SYS_arch_prctl:
@@ -321,6 +322,9 @@ std::optional<int64_t> DebugWorld::identity_call(uint64_t nr, const uint64_t arg
       if (value != static_cast<uint32_t>(args[2])) return -EAGAIN;
       return std::nullopt;  // for ever: refusal()
     }
+    case SYS_rt_sigaction:
+      if (args[0] != kFirstOfLibc && args[0] != kLastOfLibc) return std::nullopt;
+      return 0;
     case SYS_set_robust_list:
     case SYS_rt_sigprocmask:
     case SYS_sched_yield:

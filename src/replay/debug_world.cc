@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -36,8 +37,15 @@ namespace backstep::replayer {
 namespace {
 
 constexpr suseconds_t kClockStep = 50'000;  // microseconds of CPU
-constexpr uint32_t kMostSteps = 200;        // … of them in one call: 10 s
+constexpr unsigned kStepsInSecond = 1'000'000 / kClockStep;
 constexpr unsigned kXsaveBits = 512;
+
+// Of CPU in one call. Tests do not wait so long.
+double most_seconds() {
+  constexpr double kMost = 10;
+  static const char* const wanted = std::getenv("BACKSTEP_DEBUG_SECONDS");
+  return wanted ? std::strtod(wanted, nullptr) : kMost;
+}
 
 uint64_t vector_bits(const unsigned char* xsave) {
   uint64_t bits;
@@ -229,10 +237,8 @@ DebugWorld::Next DebugWorld::react(const engine::Stop& stop) {
 
 DebugWorld::Next DebugWorld::on_clock() {
   if (interrupted && interrupted()) return fail("was interrupted");
-  if (bs_debug.rung < kMostSteps) return Next::GoOn;
-  constexpr unsigned kStepsInSecond = 1'000'000 / kClockStep;
-  return fail(
-      fmt::format("has run for {} seconds in one call: an endless loop?", kMostSteps / kStepsInSecond));
+  if (bs_debug.rung < most_seconds() * kStepsInSecond) return Next::GoOn;
+  return fail(fmt::format("has run for {:g} seconds in one call: an endless loop?", most_seconds()));
 }
 
 // A store that translated code has found outside, or could not check.
