@@ -41,11 +41,12 @@ TEST(SqlQuestion, WhatIsNoNumberIsNoEnd) {
 }
 
 TEST(SqlQuestion, OneOfTheNeedsIsEnough) {
-  Question q = question({{Op::Greater, int64_t{5}}});
+  Question q = question({});
   EXPECT_FALSE(q.table->can_answer(q));
   q.constraints.push_back({*q.table->column("addr"), Op::Equal, true, false, {int64_t{8}}});
   EXPECT_TRUE(q.table->can_answer(q));
-  EXPECT_EQ(q.table->needs_text(), "name or addr or function");
+  EXPECT_EQ(q.table->needs_text(), "name or addr or function or tick");
+  EXPECT_TRUE(q.table->can_answer(question({{Op::Greater, int64_t{5}}})));
 }
 
 TEST(SqlQuestion, ColumnsThatAreNamedAreThere) {
