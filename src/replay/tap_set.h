@@ -74,6 +74,10 @@ class TapSet {
   void log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
   uint64_t logged() const { return written_; }  // bytes of it, without what is still in memory
 
+  // The trace of the window is asked for, by this tap.
+  const Tap* trace() const { return trace_ ? &taps_.list[*trace_] : nullptr; }
+  void log_trace(uint64_t count, const std::vector<uint8_t>& links, const std::vector<uint8_t>& stores);
+
   // Ticks between samples; 0: there is no such tap.
   uint64_t period() const { return period_; }
   // A multiple of it has come.
@@ -102,7 +106,7 @@ class TapSet {
   uint64_t period_ = 0;
   std::vector<Due> due_;
   size_t next_due_ = 0;
-  std::optional<size_t> cover_, contents_, accesses_;
+  std::optional<size_t> cover_, contents_, accesses_, trace_;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;
