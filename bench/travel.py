@@ -120,8 +120,13 @@ def measure(backstep, folder, long):
         took = seconds(lambda: s.ask("bc"))
         assert 49 < 100 * int(s.when()[1:].split(":")[0]) / last < 51, s.when()
         row("with them: back to the last write, half the run ago, page busy", show(took), "3 s")
+    trace("--level", "2")
+    with Server(backstep, recording) as s:
+        s.goto("end")
+        assert s.ask("Z2,%x,8" % (base + names["busy"])) == "OK"
+        row("with last stores (level 2): the same", show(seconds(lambda: s.ask("bc"))), "3 s")
     contents = os.path.join(recording, "contents")
-    size = sum(os.path.getsize(os.path.join(contents, f)) for f in os.listdir(contents))
+    size = sum(os.path.getsize(os.path.join(contents, f)) for f in os.listdir(contents) if f.endswith(".contents"))
     row("tables of contents on disk, for a second of the run", f"{size / 1e3 / native:.1f} KB", "200 KB")
     trace("--remove")
     if not long:

@@ -42,7 +42,7 @@ _backstep() {
     sql) options="-p --process --json --csv --explain --export --table --schema --replace --no-cache -h --help" ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;
-    trace) options="--level --remove --jobs --hosts --at-once --job-seconds --tries --job-program --job-options --job -p --process --from --to --json --no-cache -h --help" ;;
+    trace) options="--level --budget --remove --jobs --hosts --at-once --job-seconds --tries --job-program --job-options --job -p --process --from --to --json --no-cache -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all --older --keep --passed -h --help" ;;
     pack) options="-q --quiet -h --help" ;;
@@ -77,7 +77,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | probe,--at | probe,--from | probe,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--budget | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | probe,--at | probe,--from | probe,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
       return
       ;;
   esac

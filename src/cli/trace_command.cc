@@ -1,5 +1,11 @@
 // `backstep trace`: what is kept of a run besides its log, window by window, so that questions about all of
 // it are answered from there.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -14,20 +20,62 @@
 namespace backstep::cli {
 namespace {
 
+// 500MB, 1.5 GB, 4096. Throws Error.
+uint64_t bytes_of(const std::string& text) {
+  static constexpr std::pair<const char*, double> kUnits[] = {
+      {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  while (*end == ' ') end++;
+  for (const auto& [unit, size] : kUnits)
+    if (end != text.c_str() && std::string(end) == unit && number >= 0 && number * size < 9e18)
+      return static_cast<uint64_t>(number * size);
+  throw Error(fmt::format("'{}' is no size: write 500MB or 4GB", text), kExitUsage);
+}
+
+// What there is of a window, in all of its files.
+struct Kept {
+  timeline::Position from, to;
+  int level = 1;
+  uint64_t size = 0;
+  std::optional<uint64_t> stores;
+};
+
+std::vector<Kept> kept(timeline::Timeline& timeline) {
+  std::vector<Kept> all;
+  for (const timeline::StoredWindow& w : timeline.contents().list())
+    all.push_back({w.from, w.to, 1, w.size, std::nullopt});
+  for (const timeline::TracedWindow& t : timeline.traces().list()) {
+    auto same =
+        std::find_if(all.begin(), all.end(), [&](const Kept& k) { return k.from == t.from && k.to == t.to; });
+    if (same == all.end()) same = all.insert(all.end(), {t.from, t.to, t.level, 0, std::nullopt});
+    same->level = t.level;
+    same->size += t.size;
+    same->stores = t.stores;
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Kept& a, const Kept& b) { return a.from < b.from; });
+  return all;
+}
+
 void list(session::Session& session, bool json) {
-  Table table{{"FROM", "TO", ">TICKS", ">LEVEL", ">SIZE"}};
+  Table table{{"FROM", "TO", ">TICKS", ">LEVEL", ">STORES", ">SIZE"}};
   Json all = Json::array();
   uint64_t ticks = 0, bytes = 0;
-  const auto windows = session.timeline().contents().list();
-  for (const timeline::StoredWindow& w : windows) {
+  timeline::Position behind;
+  const auto windows = kept(session.timeline());
+  for (const Kept& w : windows) {
     table.add({format_point({w.from.tick, w.from.pc}), format_point({w.to.tick, w.to.pc}),
-               format_count(w.to.tick - w.from.tick), "1", format_size(w.size)});
-    all.push_back({{"from", point_json({w.from.tick, w.from.pc})},
-                   {"to", point_json({w.to.tick, w.to.pc})},
-                   {"level", 1},
-                   {"size", w.size}});
-    ticks += w.to.tick - w.from.tick;
+               format_count(w.to.tick - w.from.tick), std::to_string(w.level),
+               w.stores ? format_count(*w.stores) : "", format_size(w.size)});
+    Json row = {{"from", point_json({w.from.tick, w.from.pc})},
+                {"to", point_json({w.to.tick, w.to.pc})},
+                {"level", w.level},
+                {"size", w.size}};
+    if (w.stores) row["stores"] = *w.stores;
+    all.push_back(std::move(row));
+    ticks += w.to.tick - std::min(w.to.tick, std::max(w.from.tick, behind.tick));
     bytes += w.size;
+    behind = std::max(behind, w.to);
   }
   if (json) {
     fmt::print("{}\n", all.dump(2));
@@ -47,23 +95,35 @@ void list(session::Session& session, bool json) {
 int trace_command(const Args& args) {
   Asking asking;
   uint64_t level = 0;
+  std::string budget = "2GB";
   bool remove = false;
   TraceJobs jobs;
   CommandLine line(
-      "trace", "[--level 1 | --remove] [--from MOMENT] [--to MOMENT] [--jobs ENGINE] [--json] [DIR]",
+      "trace",
+      "[--level N | --remove] [--budget SIZE] [--from MOMENT] [--to MOMENT] [--jobs ENGINE] [--json] [DIR]",
       "Lists the windows of a run of which more is kept than the log has, or makes them.\n"
       "A window of level 1 has a table of contents: which words of memory were written to in it, and which\n"
       "instructions were executed, exactly. Whatever looks for those (reverse-continue with a watchpoint,\n"
       "last-write, count, log, calls) replays only windows that have an answer.\n"
+      "Level 2 adds which store was the last one to each word, and how many there were, so that of such a\n"
+      "window little is replayed; level 3 adds all stores, so that 'stores' in SQL need no replay at all.\n"
+      "Levels 2 and 3 are kept as long as there is room for them (--budget); those that were not used for "
+      "the\n"
+      "longest time are reduced first, to level 2 and then to level 1.\n"
       "They are made on all processors of this machine, or by jobs: in a Slurm cluster, or over ssh.\n"
       "DIR: a name or path; the latest recording if left out.",
       "Examples:\n"
       "  backstep trace --level 1          of all of the latest recording\n"
-      "  backstep trace --level 1 --from 90%\n"
+      "  backstep trace --level 3 --from 90%   all stores of the last tenth\n"
       "  backstep trace --jobs slurm --job-options '--partition=short'\n"
       "  backstep trace --jobs ssh --hosts node1,node2\n"
       "  backstep trace                    what there is");
-  line.add_option("--level", level, "make what is missing of this level (1)").type_name("N").between(1, 1);
+  line.add_option("--level", level, "make what is missing of this level: 1, 2 or 3")
+      .type_name("N")
+      .between(1, 3);
+  auto with_budget =
+      line.add_option("--budget", budget, "room on disk for levels 2 and 3, as 500MB or 4GB (2GB)")
+          .type_name("SIZE");
   line.add_flag("--remove", remove, "remove all of them, of all processes");
   jobs.add_options(line);
   asking.add_options(line);
@@ -73,6 +133,8 @@ int trace_command(const Args& args) {
     cluster::run_job(jobs.job, asking.replay);
     return 0;
   }
+  const uint64_t most = bytes_of(budget);
+  if (jobs.wanted() && level > 1) throw Error("jobs make level 1 only", kExitUsage);
   if (jobs.wanted()) level = 1;
   if (remove && level) throw Error("--remove and making tables exclude each other", kExitUsage);
   if (remove) {
@@ -88,12 +150,24 @@ int trace_command(const Args& args) {
   } else if (level) {
     timeline::Timeline& timeline = session->timeline();
     ProgressBar bar("tracing");
-    const auto made = timeline.make_contents(stretch.from.value_or(timeline.now()),
-                                             stretch.to.value_or(timeline.log().last().position()),
-                                             [&](double done) { bar.show(done); });
+    const timeline::Position from = stretch.from.value_or(timeline.now());
+    const timeline::Position to = stretch.to.value_or(timeline.log().last().position());
+    auto progress = [&](double done) { bar.show(done); };
+    timeline.traces().budget = most;
+    const auto made = level == 1 ? timeline.make_contents(from, to, progress)
+                                 : timeline.make_traces(static_cast<int>(level), from, to, progress);
     bar.clear();
+    if (made.reduced)
+      fmt::print(stderr,
+                 "backstep: {} windows were reduced to a lower level, so that they take no more than {} "
+                 "(--budget)\n",
+                 format_count(made.reduced), format_size(most));
     if (!made.complete) throw Error("ended before all windows were made; those that were are kept");
     tell_unknown(made.unknown);
+  } else if (with_budget.given()) {
+    timeline::StoredTraces& traces = session->timeline().traces();
+    traces.budget = most;
+    traces.reduce();
   }
   list(*session, asking.json);
   return 0;

@@ -214,7 +214,8 @@ struct Cache {
   bool shadow;             // what is written to is marked in the shadow (shadow_hot.cc)
   bool report;             // loads and stores are reported (report.h); blocks are entered at their start only
   bool report_stores, report_loads;
-  uint32_t report_units;  // of the arena of sites that are in use
+  uint32_t report_units;       // of the arena of sites that are in use …
+  uint32_t report_generation;  // … and how often it was begun anew
   uint32_t report_range_count;
   const DataRange* report_ranges;  // code that reports; none: all
   // Pages that the client keeps write-protected to see stores to them; we must not make them writable.

@@ -182,6 +182,7 @@ uint32_t Engine::address_of_rip(std::optional<Stop>& stop) {
         if (bs_cache.report) {
           reports_.full();
           bs_cache.report_units = kFirstReportUnit;  // nobody knows the old ones any more
+          bs_cache.report_generation++;
         }
         flush();
         break;
@@ -582,6 +583,7 @@ void Engine::set_report(Reports reports) {
   c.report_ranges = reports_.code.data();
   c.report_range_count = static_cast<uint32_t>(reports_.code.size());
   c.report_units = kFirstReportUnit;
+  c.report_generation++;
   flush();
   load_translations();
 }

@@ -126,6 +126,12 @@ struct Cursor {
     uint64_t last = 0;
     if (flags & kOrdered) order(last);
   }
+  // Of a count of things that take at least so many bytes each: no more than there can be.
+  uint64_t count(uint64_t each) {
+    const uint64_t n = varint();
+    if (n > static_cast<uint64_t>(end - p) / each) ok = false;
+    return ok ? n : 0;
+  }
   const uint8_t* bytes(uint64_t n) {
     if (n > static_cast<uint64_t>(end - p)) {
       ok = false;

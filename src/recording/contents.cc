@@ -9,14 +9,10 @@
 // as good as none: the window is replayed.
 #include "recording/contents.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
@@ -26,6 +22,7 @@
 #include "base/error.h"
 #include "recording/codec.h"
 #include "recording/shared_folder.h"
+#include "recording/whole_file.h"
 
 namespace backstep::recording {
 namespace {
@@ -76,15 +73,8 @@ class Packer {
   std::vector<uint8_t> out;
 };
 
-// Of a count that is read: no more than there can be.
-uint64_t counted(Cursor& in, uint64_t each) {
-  const uint64_t n = in.varint();
-  if (n > static_cast<uint64_t>(in.end - in.p) / each) in.ok = false;
-  return in.ok ? n : 0;
-}
-
 std::vector<AddressRange> ranges_of(Cursor& in) {
-  std::vector<AddressRange> list(counted(in, 2));
+  std::vector<AddressRange> list(in.count(2));
   uint64_t last = 0;
   for (AddressRange& r : list) {
     r.start = last + in.varint();
@@ -93,21 +83,6 @@ std::vector<AddressRange> ranges_of(Cursor& in) {
     last = r.end;
   }
   return list;
-}
-
-std::vector<uint8_t> read_file(const std::string& path, size_t most) {
-  Fd fd(open_file(path, O_RDONLY | O_CLOEXEC));
-  struct stat st {};
-  if (!fd || fstat(fd.get(), &st) != 0)
-    throw Error(fmt::format("cannot open {}: {}", path, errno_text(errno)));
-  std::vector<uint8_t> bytes(std::min<uint64_t>(static_cast<uint64_t>(st.st_size), most));
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t n = pread(fd.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw Error(fmt::format("cannot read {}: {}", path, errno_text(n ? errno : EIO)));
-    at += static_cast<size_t>(n);
-  }
-  return bytes;
 }
 
 // The header of a file's first bytes; nullopt: it is not one.
@@ -123,6 +98,11 @@ std::optional<ContentsHeader> header_of(const std::vector<uint8_t>& bytes) {
 }
 
 }  // namespace
+
+std::string window_file_name(uint64_t process, const WindowBounds& bounds, const std::string& suffix) {
+  return fmt::format("process-{}-{}-{}-{:x}{}", process, bounds.from_tick, bounds.from_event, bounds.from_pc,
+                     suffix);
+}
 
 bool Contents::wrote(uint64_t start, uint64_t end) const {
   if (start >= end) return false;
@@ -141,6 +121,10 @@ bool Contents::wrote(uint64_t start, uint64_t end) const {
 
 bool Contents::executed(uint64_t start, uint64_t end) const {
   return meets(code, start, end);
+}
+
+bool Contents::changed_as_a_whole(uint64_t start, uint64_t end) const {
+  return meets(ranges, start, end);
 }
 
 std::vector<uint8_t> Contents::pack() const {
@@ -165,7 +149,7 @@ Contents Contents::unpack(std::span<const uint8_t> bytes) {
   Cursor in{bytes.data(), bytes.data() + bytes.size()};
   c.ranges = ranges_of(in);
   c.code = ranges_of(in);
-  c.pages.resize(counted(in, 1 + sizeof(Page::words)));
+  c.pages.resize(in.count(1 + sizeof(Page::words)));
   uint64_t last = 0;
   for (Page& p : c.pages) {
     const uint64_t step = in.varint();
@@ -197,7 +181,7 @@ std::vector<ContentsFolder::Entry> ContentsFolder::list(std::vector<std::string>
     const std::string name = file.path().filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(kContentsSuffix)) continue;
     try {
-      const auto header = header_of(read_file(file.path(), sizeof(ContentsHeader)));
+      const auto header = header_of(read_part(file.path(), 0, sizeof(ContentsHeader)));
       std::string wrong;
       if (!header) {
         wrong = "it is damaged, or of another version";
@@ -218,7 +202,7 @@ std::vector<ContentsFolder::Entry> ContentsFolder::list(std::vector<std::string>
 }
 
 Contents ContentsFolder::read(const Entry& entry) const {
-  const std::vector<uint8_t> bytes = read_file(entry.path, kSaneContents);
+  const std::vector<uint8_t> bytes = read_part(entry.path, 0, kSaneContents);
   const auto header = header_of(bytes);
   const std::string name = fs::path(entry.path).filename().string();
   auto damaged = [&] {
@@ -233,10 +217,6 @@ Contents ContentsFolder::read(const Entry& entry) const {
 }
 
 ContentsFolder::Entry ContentsFolder::write(const WindowBounds& bounds, const Contents& contents) const {
-  auto cannot = [&](const std::string& what) {
-    return Error(fmt::format("cannot write {}: {}", what, errno_text(errno)));
-  };
-  if (!make_shared_folder(dir_)) throw cannot(dir_);
   const std::vector<uint8_t> raw = contents.pack();
   if (raw.size() > kSaneContents) throw Error("a table of contents would be larger than 1 GB");
   std::vector<uint8_t> packed(ZSTD_compressBound(raw.size()));
@@ -254,28 +234,10 @@ ContentsFolder::Entry ContentsFolder::write(const WindowBounds& bounds, const Co
   header.body_raw_size = raw.size();
   header.body_check = XXH3_64bits(packed.data(), n);
   header.check = XXH3_64bits(&header, offsetof(ContentsHeader, check));
-  const std::string name = fmt::format("{}/process-{}-{}-{}-{:x}{}", dir_, process_, bounds.from_tick,
-                                       bounds.from_event, bounds.from_pc, kContentsSuffix);
-  // Under another name first, so that there are no half ones.
-  const std::string temporary = fmt::format("{}/.new-{}", dir_, getpid());
-  Fd fd(make_file(temporary, O_WRONLY | O_TRUNC | O_CLOEXEC));
-  if (!fd) throw cannot(temporary);
-  auto put = [&](const void* from, size_t size) {
-    for (auto* p = static_cast<const char*>(from); size > 0;) {
-      const ssize_t done = ::write(fd.get(), p, size);
-      if (done < 0 && errno == EINTR) continue;
-      if (done <= 0) {
-        const Error error = cannot(temporary);
-        unlink(temporary.c_str());
-        throw error;
-      }
-      p += done, size -= static_cast<size_t>(done);
-    }
-  };
-  put(&header, sizeof header);
-  put(packed.data(), n);
-  if (rename(temporary.c_str(), name.c_str()) != 0) throw cannot(name);
-  return {name, bounds, sizeof header + n};
+  const std::string name = window_file_name(process_, bounds, kContentsSuffix);
+  const auto* head = reinterpret_cast<const uint8_t*>(&header);
+  write_whole(dir_, name, {std::span(head, sizeof header), std::span(packed.data(), n)});
+  return {dir_ + "/" + name, bounds, sizeof header + n};
 }
 
 uint64_t ContentsFolder::disk(const Recording& recording) {

@@ -25,6 +25,8 @@ struct Contents {
   std::vector<AddressRange> code;
 
   bool wrote(uint64_t start, uint64_t end) const;
+  // … in a way that is not a store, or may have been.
+  bool changed_as_a_whole(uint64_t start, uint64_t end) const;
   bool executed(uint64_t start, uint64_t end) const;
 
   std::vector<uint8_t> pack() const;
@@ -37,6 +39,9 @@ struct WindowBounds {
   uint64_t from_tick = 0, from_event = 0, from_pc = 0;
   uint64_t to_tick = 0, to_event = 0, to_pc = 0;
 };
+
+// What the file of a window is called: it says where the window begins.
+std::string window_file_name(uint64_t process, const WindowBounds& bounds, const std::string& suffix);
 
 // Those of a process, in the folder of its recording. docs/trace-format.md has every byte.
 class ContentsFolder {

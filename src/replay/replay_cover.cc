@@ -168,6 +168,7 @@ void Replayer::log_window() {
     const Executed code = executed();
     taps_.log_cover(code.sure, {code.maybe.begin(), code.maybe.end()});
   }
+  accesses_.finish();
   if (!taps_.contents()) return;
   std::vector<uint8_t> packed;
   if (auto contents = words_.collect()) {

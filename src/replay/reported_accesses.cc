@@ -35,13 +35,25 @@ uint64_t first_of(uint64_t word, unsigned size) {
 void ReportedAccesses::begin() {
   const Tap* tap = taps_.accesses();
   engine::Engine::Reports reports;
-  wanted_ = tap != nullptr;
+  const Tap* trace = taps_.trace();
+  if (tap && trace) throw Error("internal error: accesses are asked for, and a trace");
+  wanted_ = tap || trace;
+  trace_.reset();
+  if (trace) {
+    trace_.emplace(taps_, static_cast<int>(trace->length));
+    stores_ = reports.stores = true;
+    loads_ = false;
+    only_ = 0;
+    data_.clear(), code_.clear();
+    reports.full = [this] { take(); };
+    looked_at_ = 0;
+  }
   if (tap) {
     stores_ = reports.stores = tap->length & Tap::kStores;
     loads_ = reports.loads = tap->length & Tap::kLoads;
     only_ = static_cast<int>(tap->start);
     from_ = tap->from, to_ = tap->to;
-    data_ = tap->data;
+    data_ = tap->data, code_ = tap->code;
     std::sort(data_.begin(), data_.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     low_ = 0, reach_ = ~0ull;
     if (!data_.empty()) {
@@ -131,8 +143,7 @@ void ReportedAccesses::end_alone(bool done) {
   begin_record(alone_thread_);
   const uint64_t times = count_ - context().gpr[RCX];
   if (alone_.repeated ? times == 0 : !done) return;
-  const auto& code = taps_.accesses()->code;
-  if (!code.empty() && std::none_of(code.begin(), code.end(), [&](const Tap::Range& r) {
+  if (!code_.empty() && std::none_of(code_.begin(), code_.end(), [&](const Tap::Range& r) {
         return alone_at_.pc >= r.start && alone_at_.pc < r.end;
       }))
     return;
@@ -210,6 +221,7 @@ const uint64_t* ReportedAccesses::take_blocks(const uint64_t* at, const uint64_t
 
 void ReportedAccesses::take() {
   if (!wanted_) return;
+  if (trace_) trace_->begin_buffer();
   const auto* at = reinterpret_cast<const uint64_t*>(layout::kReports);
   const auto* end = reinterpret_cast<const uint64_t*>(unwanted_run_ ? run_at_ : context().report_at);
   while (at < end) {
@@ -219,21 +231,30 @@ void ReportedAccesses::take() {
       std::memcpy(&c, at, sizeof c);
       event_ = c.event;
       thread_ = static_cast<int>(c.thread);
+      if (trace_) trace_->context(c);
       at += sizeof c / sizeof *at;
     } else if (id == engine::ReportedAccess::kId) {
       engine::ReportedAccess a;
       std::memcpy(&a, at, sizeof a);
-      if (is_wanted(a.address, a.size))
+      if (trace_) {
+        trace_->store(a);
+      } else if (is_wanted(a.address, a.size)) {
         log(a.tick, a.event, a.pc, static_cast<int>(a.thread),
             {a.address, a.old_value, a.new_value, a.size, a.store, a.by_kernel, {}});
+      }
       at += sizeof a / sizeof *at;
     } else {
-      at = take_blocks(at, end);
+      at = trace_ ? trace_->blocks(at, end) : take_blocks(at, end);
     }
   }
   engine::empty_reports();
   run_at_ = layout::kReports;
   if (taps_.logged() - looked_at_ > kMany) context().stop_request = 1;
+}
+
+void ReportedAccesses::finish() {
+  take();
+  if (trace_) trace_->finish();
 }
 
 bool ReportedAccesses::are_many() {

@@ -2,12 +2,14 @@
 // replayer sees when it executes instructions alone, and what it writes for the kernel.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/report.h"
 #include "guest/accesses.h"
 #include "guest/process.h"
 #include "replay/tap_set.h"
+#include "replay/traced_stores.h"
 #include "replay/until.h"
 
 namespace backstep::replayer {
@@ -35,6 +37,8 @@ class ReportedAccesses {
 
   // Hands what there is to the tap's log.
   void take();
+  // The window is over.
+  void finish();
   // So much was logged in this run that somebody should look at it. Once.
   bool are_many();
 
@@ -47,10 +51,11 @@ class ReportedAccesses {
 
   guest::Process& process_;
   TapSet& taps_;
+  std::optional<TracedStores> trace_;  // it is all for the trace of the window
   bool wanted_ = false, stores_ = false, loads_ = false;
   int only_ = 0;
   Tick from_ = 0, to_ = ~0ull;
-  std::vector<Tap::Range> data_;
+  std::vector<Tap::Range> data_, code_;
   Address low_ = 0;  // what begins at low_ or less than reach_ behind it may be wanted
   uint64_t reach_ = ~0ull;
   uint64_t looked_at_ = 0;  // size of the log when somebody looked last

@@ -68,6 +68,7 @@ void TapSet::clear() {
   cover_.reset();
   contents_.reset();
   accesses_.reset();
+  trace_.reset();
 }
 
 void TapSet::compile(size_t index) {
@@ -109,6 +110,7 @@ bool TapSet::install_code() {
     if (tap.kind == Tap::Cover) cover_ = hot.number;
     if (tap.kind == Tap::Contents) contents_ = hot.number;
     if (tap.kind == Tap::Accesses) accesses_ = hot.number;
+    if (tap.kind == Tap::Trace) trace_ = hot.number;
     if (tap.kind == Tap::Pc) places_[tap.start].taps.push_back(&hot);
   }
   for (auto& [pc, place] : places_) {
@@ -332,6 +334,11 @@ void TapSet::log_access(Tick tick, uint64_t event, Address pc, int thread, const
   std::memcpy(bs_taps.p + kHead, &access, sizeof access);
   bs_taps.p += kSize;
   hot_[*accesses_].matches++;
+}
+
+void TapSet::log_trace(uint64_t count, const std::vector<uint8_t>& links,
+                       const std::vector<uint8_t>& stores) {
+  log_blobs(*trace_, {std::span(reinterpret_cast<const uint8_t*>(&count), sizeof count), links, stores});
 }
 
 void TapSet::make_room(uint64_t bytes) {

@@ -82,6 +82,10 @@ class TapSet {
   void log_access(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
   uint64_t logged() const { return written_; }  // bytes of it, without what is still in memory
 
+  // The trace of the window is asked for, by this tap.
+  const Tap* trace() const { return trace_ ? &taps_.list[*trace_] : nullptr; }
+  void log_trace(uint64_t count, const std::vector<uint8_t>& links, const std::vector<uint8_t>& stores);
+
   // Multiples of periods, from this tick on.
   void begin_periods(Tick tick);
   // The first one that has not been met; ~0: there is none.
@@ -120,7 +124,7 @@ class TapSet {
   std::set<std::pair<Tick, size_t>> periods_;  // of each tap with one the next multiple
   std::vector<Due> due_;
   size_t next_due_ = 0;
-  std::optional<size_t> cover_, contents_, accesses_;
+  std::optional<size_t> cover_, contents_, accesses_, trace_;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

@@ -29,6 +29,7 @@ struct Tap {
     Contents,  // what is executed and written to; likewise
     Accesses,  // each load and store: bits of `length` say which, `data` and `code` where; of the thread with
                // the virtual name `start`, if that is not 0
+    Trace,     // each store, packed, for the trace of a window; `length`: its level
     // What the log knows, so that whoever has it turns these into moments (timeline/marks.cc); a replaying
     // process does not meet them by itself.
     Signal,  // in front of the delivery of one of `numbers`

@@ -19,20 +19,32 @@ bool Timeline::quiet(const Position& from, const Position& to, const Taps& taps)
   return stored_.quiet(from, to, taps) || contents_.quiet_until(from, to, taps) >= to;
 }
 
-std::optional<std::vector<Timeline::Span>> Timeline::missing_contents(const Position& from,
-                                                                      const Position& to) {
+std::vector<Timeline::Span> Timeline::holes(
+    const Position& from, const Position& to,
+    const std::function<std::optional<Span>(const Position&)>& find) const {
   std::vector<Span> holes;
   for (Position at = from; at < to;) {
-    if (const StoredWindow* known = contents_.at(at)) {
-      at = known->to;
+    const auto next = find(at);
+    if (next && next->from <= at) {
+      at = next->to;
       continue;
     }
-    Position end = to;
-    for (const StoredWindow& w : contents_.list())
-      if (w.from > at) end = std::min(end, w.from);
+    const Position end = next ? std::min(to, next->from) : to;
     holes.push_back({at, end});
     at = end;
   }
+  return holes;
+}
+
+std::optional<std::vector<Timeline::Span>> Timeline::missing_contents(const Position& from,
+                                                                      const Position& to) {
+  const std::vector<Span> holes = this->holes(from, to, [&](const Position& at) -> std::optional<Span> {
+    if (const StoredWindow* known = contents_.at(at)) return Span{known->from, known->to};
+    std::optional<Span> next;
+    for (const StoredWindow& w : contents_.list())
+      if (w.from > at && (!next || w.from < next->from)) next = Span{w.from, w.to};
+    return next;
+  });
 
   for (const Span& hole : holes) {
     Position at = hole.from;

@@ -59,6 +59,7 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
   auto& windows = pool.windows();  // newest first
   Position high = now_;            // what is before this has not been begun
   Position begun = now_;           // … nor from checkpoints before this
+  Position narrowed{~0ull, 0, 0};  // the checkpoint whose window only a part of was begun
   // Whether a checkpoint is at the beginning of its tick is not known: where that matters, the window begins
   // with the next one.
   const bool by_tick = taps.any_by_tick();
@@ -75,6 +76,16 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
         high = low;
         continue;
       }
+      // Of a window whose last stores are known nothing is replayed with taps but what is behind the last
+      // one that may matter; what is before it only if that was in vain.
+      const bool again = std::exchange(narrowed, low) == low;
+      const Tick end = again ? ~0ull : ticks_of(low, high, taps).end;
+      if (end == 0) {
+        searched_.quiet++;
+        high = low;
+        continue;
+      }
+      const bool part = end != ~0ull && end > low.tick + 1 && !by_tick;
       Window window;
       const bool first = checkpoint == checkpoints_.begin();
       window.worker = worker_from(checkpoint);
@@ -84,6 +95,11 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
         if (halt.why == Arrival::Interrupted) return halt;
         low = halt.at;
         if (low >= high) continue;
+      }
+      if (part) {
+        const Arrival halt = run_to(window.worker, low, {end - 1, 0, 0});
+        if (halt.why == Arrival::Interrupted) return halt;
+        low = begun = halt.at;
       }
       window.worker.install(taps);
       window.taps = taps;

@@ -64,6 +64,14 @@ const StoredWindow* StoredContents::at(const Position& moment) {
   return nullptr;
 }
 
+const recording::Contents* StoredContents::covering(const Position& from, const Position& to) {
+  read_list();
+  for (Known& k : known_)
+    if (k.window.from <= from && to <= k.window.to)
+      if (const recording::Contents* contents = contents_of(k)) return contents;
+  return nullptr;
+}
+
 const recording::Contents* StoredContents::contents_of(Known& known) {
   if (known.damaged) return nullptr;
   const auto index = static_cast<size_t>(&known - known_.data());

@@ -24,6 +24,8 @@ class StoredContents {
   // The part of [from, to) from `from` on of which it is known that none of the taps can match; `from`:
   // nothing.
   Position quiet_until(const Position& from, const Position& to, const Taps& taps);
+  // The table of a window that [from, to) is a part of; null: there is none.
+  const recording::Contents* covering(const Position& from, const Position& to);
   // Is there one for the moment?
   const StoredWindow* at(const Position& moment);
   // Throws Error.

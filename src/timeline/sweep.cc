@@ -7,6 +7,7 @@
 #include "timeline/sweep.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,11 +29,14 @@ constexpr uint64_t kMostWaiting = 256 << 20;  // bytes that windows log before i
 // Hands on what a window has logged and nobody has seen.
 class Teller {
  public:
-  explicit Teller(const Sweep& sweep) : sweep_(sweep) {}
+  Teller(const Sweep& sweep, const Attention& attention) : sweep_(sweep), attention_(attention) {}
 
   // False: enough.
   bool tell(Window& window) {
+    if (window.trace) return tell_trace(window);
     if (window.told >= window.logged) return true;
+    // If it has to be replayed once more its parts will be others.
+    if (sweep_.traced && !window.done) return true;
     // The first bytes may be the end of what begins on an earlier page.
     const uint64_t page = window.told & ~(layout::kPage - 1);
     const size_t size = window.logged - page;
@@ -44,7 +48,9 @@ class Teller {
     while (more && at < end) {
       replayer::TapRecord record;
       std::memcpy(&record, at, sizeof record);
-      if (sweep_.taps.list[record.tap].kind == Tap::Contents) {
+      if (sweep_.traced) {
+        add_part(at + sizeof record);
+      } else if (sweep_.taps.list[record.tap].kind == Tap::Contents) {
         uint32_t size;
         std::memcpy(&size, at + sizeof record, sizeof size);
         if (sweep_.contents)
@@ -54,6 +60,8 @@ class Teller {
       }
       at += record.size;
     }
+    if (sweep_.traced) sweep_.traced(window.low, window.high, parts_);
+    parts_.clear();
     munmap(map, size);
     window.told = window.logged;
     // Memory of what nobody will read again goes back; of a long window it could be more than there is.
@@ -65,7 +73,62 @@ class Teller {
   }
 
  private:
+  // What the replay would have logged.
+  bool tell_trace(Window& window) {
+    const Tap& tap = sweep_.taps.list.front();
+    std::vector<recording::AddressRange> data;
+    for (const Tap::Range& r : tap.data) data.push_back({r.start, r.end});
+    auto in_code = [&](Address pc) {
+      return tap.code.empty() || std::any_of(tap.code.begin(), tap.code.end(), [&](const Tap::Range& r) {
+               return pc >= r.start && pc < r.end;
+             });
+    };
+    constexpr uint64_t kSome = 1 << 16;  // stores, which take a millisecond or so
+    uint64_t looked_at = 0;
+    return window.trace->each(data, [&](const recording::TracedStore& s) {
+      if (looked_at++ % kSome == 0 && stop_wanted()) return false;
+      const Position at{s.at.tick, s.at.event, s.at.pc};
+      if (at < window.low || (sweep_.to && at >= window.high)) return true;
+      const bool asked = !tap.start || s.at.thread == tap.start;
+      if (!asked || at.tick < tap.from || at.tick >= tap.to || !in_code(at.pc)) return true;
+      window.counts.front().matches++;
+      struct {
+        uint32_t length;
+        uint8_t bytes[sizeof(replayer::AccessRecord)];
+      } value{sizeof(replayer::AccessRecord), {}};
+      const replayer::AccessRecord access{s.address, s.old_value, s.new_value, s.size, true, s.by_kernel, {}};
+      std::memcpy(value.bytes, &access, sizeof access);
+      const replayer::TapRecord record{sizeof record + sizeof value,      0, at.tick, at.event, at.pc,
+                                       static_cast<int32_t>(s.at.thread), 1};
+      return sweep_.record(record, reinterpret_cast<const uint8_t*>(&value));
+    });
+  }
+
+  bool stop_wanted() const {
+    pollfd fd{attention_.fd, POLLIN, 0};
+    if (fd.fd >= 0 && poll(&fd, 1, 0) > 0 && attention_.stop_wanted()) attention_.stop_asked = true;
+    return attention_.stop_asked;
+  }
+
+  void add_part(const uint8_t* values) {
+    auto next = [&] {
+      uint32_t size;
+      std::memcpy(&size, values, sizeof size);
+      const std::span value(values + sizeof size, size);
+      values += sizeof size + size;
+      return value;
+    };
+    TracePart part;
+    const auto count = next();
+    std::memcpy(&part.count, count.data(), std::min(count.size(), sizeof part.count));
+    part.links = next();
+    part.stores = next();
+    parts_.push_back(part);
+  }
+
   const Sweep& sweep_;
+  const Attention& attention_;
+  std::vector<TracePart> parts_;  // of a window's trace
 };
 
 // What happens at the beginning of the tick was before the stretch.
@@ -147,7 +210,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
   const double length = std::max(1.0, static_cast<double>(to.tick - std::min(to.tick, from.tick)));
   attention.stop_asked = false;
   WindowPool pool(sweep.most);
-  Teller teller(sweep);
+  Teller teller(sweep, attention);
   auto& windows = pool.windows();  // oldest first
   Position low = from;             // what is behind this has not been begun
   bool more = from < to;
@@ -177,7 +240,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
   auto cut = [&](const Checkpoint& c) { return by_tick ? Position{c.at.tick + 1, 0, 0} : c.at; };
 
   // Tables of contents are of windows that there will be in other sessions, too.
-  auto usable = [&](const Checkpoint& c) { return !sweep.contents || c.stored; };
+  auto usable = [&](const Checkpoint& c) { return !sweep.by_stored() || c.stored; };
 
   auto prepare = [&](Window& window) {
     window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
@@ -187,14 +250,25 @@ Swept Timeline::sweep(const Sweep& sweep) {
     if (!sweep.debug_module.empty()) window.worker.admit_debug(sweep.debug_module);
     window.worker.install(window.taps);
     window.worker.log_to(window.log.get());
-    if (!sweep.contents) count_written(window.worker, window.low, window.high.tick);
+    if (!sweep.by_stored()) count_written(window.worker, window.low, window.high.tick);
   };
   auto go_on = [&](Window& window) {
     const Tick since = window.at.tick - std::min(window.at.tick, window.low.tick);
     const Tick slice = sweep.hurry ? std::min(slice_, std::max(sweep.hurry, since)) : slice_;
     pool.go_on(window, slice, ticks_per_second_);
   };
+  constexpr size_t kMostWindows = 32;  // that are begun, or read from traces
   auto begin_next = [&] {
+    if (auto traced = traced_window(sweep, low, to)) {
+      there = Worker();
+      in_the_middle = false;
+      done += static_cast<double>(traced->high.tick - low.tick) / length;
+      low = traced->high;
+      more = low < to;
+      windows.push_back(std::move(*traced));
+      result.quiet++;
+      return true;
+    }
     auto next = std::find_if(checkpoints_.begin(), checkpoints_.end(),
                              [&](const Checkpoint& c) { return cut(c) > low && usable(c); });
     Position high = one_window || next == checkpoints_.end() || cut(*next) >= to ? to : cut(*next);
@@ -203,7 +277,10 @@ Swept Timeline::sweep(const Sweep& sweep) {
     Taps taps = within(all, low, high, high == to);
     if (std::exchange(in_the_middle, false)) skip_beginning(taps, low.tick);
     // What lies before all that can match is gone through without looking, what lies behind it not at all.
-    const Reach reach = reach_of(taps);
+    Reach reach = reach_of(taps);
+    const StoredTraces::Ticks known = ticks_of(low, high, taps);
+    reach.first = std::max(reach.first, known.first);
+    reach.end = std::min(reach.end, known.end);
     const Position begin = reach.first > low.tick ? Position{reach.first, 0, 0} : low;
     const Position end = std::min(high, Position{reach.end, 0, 0});
     if (!one_window && (begin >= end || quiet(begin, end, taps))) {
@@ -261,11 +338,12 @@ Swept Timeline::sweep(const Sweep& sweep) {
     return result;
   }
   for (;;) {
-    while (more && !pool.full() && waiting() < kMostWaiting)
+    while (more && !pool.full() && windows.size() < kMostWindows && waiting() < kMostWaiting)
       if (!begin_next()) return give_up();
     while (!windows.empty()) {
       Window& front = windows.front();
       if (!teller.tell(front)) return give_up();
+      if (front.trace && sweep.progress) sweep.progress(std::min(done, 1.0));
       if (sweep.handed_on && !sweep.handed_on(front.done ? front.high : front.at)) return give_up();
       if (!front.done) break;
       for (size_t i = 0; i < front.counts.size(); i++) {
@@ -297,7 +375,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     done += static_cast<double>(window->at.tick - window->began) / length;
     if (sweep.progress) sweep.progress(std::min(done, 1.0));
     if (window->end.why == Arrival::AtTick) {
-      if (!sweep.contents) store(window->worker, window->at, false);
+      if (!sweep.by_stored()) store(window->worker, window->at, false);
       if (window == &windows.front() || waiting() < kMostWaiting) go_on(*window);
       continue;
     }

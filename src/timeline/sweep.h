@@ -9,6 +9,12 @@
 
 namespace backstep::timeline {
 
+// A part of a window's trace, packed (recording/trace_chunk.h).
+struct TracePart {
+  uint64_t count = 0;  // stores
+  std::span<const uint8_t> links, stores;
+};
+
 struct Sweep {
   std::optional<Position> from, to;  // [from, to); none: the beginning of the process, its end
   Taps taps;
@@ -21,6 +27,11 @@ struct Sweep {
   // With a tap of the kind Contents: called with the packed table of each window, in the order of time. It is
   // empty if the table could not be made.
   std::function<void(const Position& low, const Position& high, std::span<const uint8_t> packed)> contents;
+  // With a tap of the kind Trace: called with what was traced of each window, in the order of time.
+  std::function<void(const Position& low, const Position& high, std::span<const TracePart> parts)> traced;
+  // Windows are to be those that there will be in other sessions, too: from one stored checkpoint to the
+  // next.
+  bool by_stored() const { return contents || traced; }
   // A debug module that taps with the action Run call. Its state goes along with the time: all of the stretch
   // is one window then, unless it says that it keeps none.
   std::string debug_module;

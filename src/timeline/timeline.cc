@@ -44,6 +44,7 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
       log_(recording, options.process),
       stored_(recording, log_, options.checkpoints),
       contents_(recording, log_.process()),
+      traces_(recording, log_.process()),
       wait_for_stored_(options.wait_for_checkpoints) {
   limit_slice();
   Worker first = Worker::start(options, library, recording, log_.forking_threads());
@@ -135,7 +136,7 @@ std::optional<uint32_t> Timeline::stored_checksum(uint64_t number) {
 
 // The user's program goes on without them; but that something is wrong with a file is worth a line.
 void Timeline::tell_notes() {
-  for (const auto& notes : {stored_.take_notes(), contents_.take_notes()})
+  for (const auto& notes : {stored_.take_notes(), contents_.take_notes(), traces_.take_notes()})
     for (const std::string& note : notes) fmt::print(stderr, "backstep: {}\n", note);
 }
 

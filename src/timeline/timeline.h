@@ -10,6 +10,7 @@
 #include "timeline/log_index.h"
 #include "timeline/stored_checkpoints.h"
 #include "timeline/stored_contents.h"
+#include "timeline/stored_traces.h"
 #include "timeline/sweep.h"
 #include "timeline/worker.h"
 
@@ -83,6 +84,7 @@ class Timeline {
   struct Made {
     size_t windows = 0, unknown = 0;  // tables that were made, and that could not be
     bool complete = true;             // false: somebody wanted to stop
+    size_t reduced = 0;               // traces, to stay within the budget
   };
   Made make_contents(const Position& from, const Position& to,
                      const std::function<void(double done)>& progress);
@@ -99,6 +101,10 @@ class Timeline {
   bool sweep_contents(const Span& span, size_t most, const std::function<void(double done)>& progress,
                       const decltype(Sweep::contents)& found);
   StoredContents& contents() { return contents_; }
+  // Likewise traces (stored_traces.h) of that level, and tables of contents where there are none.
+  Made make_traces(int level, const Position& from, const Position& to,
+                   const std::function<void(double done)>& progress);
+  StoredTraces& traces() { return traces_; }
   // Where a stretch is quick to begin: at ticks behind checkpoints, in the order of time.
   std::vector<Position> cuts() const;
   // In a diversion: runs on there.
@@ -142,6 +148,13 @@ class Timeline {
   Worker worker_at(const Position& wanted, Position& at);
   // Can none of the taps have matched between the two moments? False: perhaps.
   bool quiet(const Position& from, const Position& to, const Taps& taps);
+  // Ticks between them in which alone the taps can match, as far as traces know.
+  StoredTraces::Ticks ticks_of(const Position& from, const Position& to, const Taps& taps);
+  // A window that begins at `low` and ends before `to`, whose trace has all that a sweep asks for.
+  std::optional<Window> traced_window(const Sweep& sweep, const Position& low, const Position& to);
+  // The parts of a stretch that are not in a window that `find` finds.
+  std::vector<Span> holes(const Position& from, const Position& to,
+                          const std::function<std::optional<Span>(const Position&)>& find) const;
   // Moves the present forward over windows in which nothing can match. False: there are none here.
   bool pass_quiet(const Position& target, const Taps& taps);
   // What was written to stdout and stderr; nullopt: the log does not have all of it.
@@ -213,6 +226,7 @@ class Timeline {
   LogIndex log_;
   StoredCheckpoints stored_;
   StoredContents contents_;
+  StoredTraces traces_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
   uint64_t diversions_ = 0;

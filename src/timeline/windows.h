@@ -6,9 +6,11 @@
 // results in the order in which it wants them.
 #pragma once
 #include <list>
+#include <memory>
 #include <optional>
 
 #include "base/fd.h"
+#include "recording/window_trace.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -25,8 +27,9 @@ struct Window {
   uint64_t logged = 0, told = 0;  // bytes of it: there, and handed on
   std::vector<replayer::TapCount> counts;
   bool running = false, done = false;
-  bool careful = false;  // it has come too far once
-  Tick began = 0;        // the last slice
+  std::shared_ptr<const recording::WindowTrace> trace;  // it is not replayed: its stores are read
+  bool careful = false;                                 // it has come too far once
+  Tick began = 0;                                       // the last slice
 };
 
 // Processes of ours that replay windows at the same time share the processors: while this lives, pools of

@@ -82,7 +82,7 @@ same before.count damaged.count "other counts with damaged tables"
 seen 'table of contents .* is not used: it is damaged' <damaged.err || fail "nobody says that tables are damaged: $(cat damaged.err)"
 "$BACKSTEP" trace --remove rec-words | seen freed || fail "cannot remove them"
 "$BACKSTEP" trace rec-words | seen 'no windows yet' || fail "they are still there"
-! "$BACKSTEP" trace --level 3 rec-words 2>err || fail "there is a level 3"
+! "$BACKSTEP" trace --level 4 rec-words 2>err || fail "there is a level 4"
 seen -- --level <err || fail "no word about the level: $(cat err)"
 
 # Programs of all kinds, in many small windows, with all memory compared: whatever is written, by whomever, is known.

@@ -1,0 +1,187 @@
+// Where a window has a trace nobody has to replay it to know its stores (level 3), or to know which one was
+// the last one to a word (level 2). What else there is to be known of a moment (registers, expressions,
+// stacks) is still replayed, but only there.
+#include "timeline/stored_traces.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace backstep::timeline {
+namespace {
+
+constexpr size_t kMostTraces = 32;  // in memory
+
+Position position_of(const recording::StoreMoment& m) {
+  return {m.tick, m.event, m.pc};
+}
+
+TracedWindow window_of(const recording::TraceFolder::Entry& entry) {
+  const recording::WindowBounds& b = entry.bounds;
+  return {{b.from_tick, b.from_event, b.from_pc},
+          {b.to_tick, b.to_event, b.to_pc},
+          entry.level,
+          entry.stores,
+          entry.size};
+}
+
+}  // namespace
+
+StoredTraces::StoredTraces(const recording::Recording& recording, uint64_t process)
+    : folder_(recording, process) {}
+
+void StoredTraces::read_list() {
+  if (std::exchange(listed_, true)) return;
+  for (recording::TraceFolder::Entry& entry : folder_.list(&notes_)) {
+    const TracedWindow window = window_of(entry);
+    known_.push_back({window, std::move(entry), nullptr});
+  }
+}
+
+std::vector<TracedWindow> StoredTraces::list() {
+  read_list();
+  std::vector<TracedWindow> all;
+  for (const Known& k : known_) all.push_back(k.window);
+  return all;
+}
+
+std::optional<TracedWindow> StoredTraces::at(const Position& moment, int level) {
+  read_list();
+  for (const Known& k : known_)
+    if (k.window.level >= level && k.window.from <= moment && moment < k.window.to) return k.window;
+  return std::nullopt;
+}
+
+StoredTraces::Known* StoredTraces::find(const TracedWindow& window) {
+  auto known = std::find_if(known_.begin(), known_.end(),
+                            [&](const Known& k) { return k.window.from == window.from; });
+  return known == known_.end() ? nullptr : &*known;
+}
+
+void StoredTraces::drop(const TracedWindow& window, const std::string& why) {
+  notes_.push_back(why);
+  std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
+  recent_.remove(window.from);
+}
+
+std::shared_ptr<const recording::WindowTrace> StoredTraces::trace_of(const TracedWindow& window) {
+  Known* known = find(window);
+  if (!known) return nullptr;
+  if (known->trace) return known->trace;
+  std::shared_ptr<const recording::WindowTrace> trace;
+  try {
+    trace = std::make_shared<recording::WindowTrace>(folder_.read(known->entry));
+  } catch (const Error& e) {
+    drop(window, e.what());
+    return nullptr;
+  }
+  if (recent_.size() >= kMostTraces) {
+    if (Known* oldest = find({.from = recent_.back(), .to = {}})) oldest->trace.reset();
+    recent_.pop_back();
+  }
+  recent_.push_front(window.from);
+  known->trace = trace;
+  recording::TraceFolder::note_use(known->entry);
+  return trace;
+}
+
+bool StoredTraces::is_good(const TracedWindow& window, std::span<const recording::AddressRange> data) {
+  const auto trace = trace_of(window);
+  if (!trace) return false;
+  try {
+    trace->check(data);
+  } catch (const Error& e) {
+    drop(window, e.what());
+    return false;
+  }
+  return true;
+}
+
+std::optional<StoredTraces::Ticks> StoredTraces::ticks_of(const Position& from, const Position& to,
+                                                          const Taps& taps) {
+  std::vector<recording::AddressRange> data;
+  for (const Tap& t : taps.list) {
+    if (t.off) continue;
+    if (t.kind != Tap::Write && t.kind != Tap::Store) return std::nullopt;
+    data.push_back({t.start, t.start + t.length});
+  }
+  const auto window = at(from, 2);
+  if (data.empty() || !window || window->to < to) return std::nullopt;
+  const auto trace = trace_of(*window);
+  if (!trace) return std::nullopt;
+  Ticks ticks{~0ull, 0};
+  for (const auto& range : data)
+    for (const recording::StoreMoment& m : trace->links.last(range.start, range.end))
+      ticks.end = std::max(ticks.end, m.tick + 1);
+  if (trace->level < 3) {
+    // Of the first ones nothing is known; nor of the last ones before `to`, if there are some behind it.
+    if (ticks.end > to.tick) return std::nullopt;
+    ticks.first = ticks.end ? from.tick : 0;
+    return ticks;
+  }
+  if (!is_good(*window, data)) return std::nullopt;
+  ticks.end = 0;
+  trace->each(data, [&](const recording::TracedStore& s) {
+    const Position at = position_of(s.at);
+    if (at < from || (to.pc ? at.tick > to.tick : at >= to)) return true;
+    ticks.first = std::min(ticks.first, s.at.tick);
+    ticks.end = std::max(ticks.end, s.at.tick + 1);
+    return true;
+  });
+  return ticks;
+}
+
+void StoredTraces::add(const Position& from, const Position& to, int level,
+                       std::span<const TracePart> parts) {
+  read_list();
+  std::vector<recording::TraceFolder::Part> unpacked;
+  for (const TracePart& p : parts)
+    unpacked.push_back({p.count, recording::Backlinks::unpack(p.links), p.stores});
+  take_in(folder_.write({from.tick, from.event, from.pc, to.tick, to.event, to.pc}, level, unpacked));
+}
+
+void StoredTraces::take_in(const recording::TraceFolder::Entry& entry) {
+  const TracedWindow window = window_of(entry);
+  std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
+  recent_.remove(window.from);
+  auto behind =
+      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.window.from > window.from; });
+  known_.insert(behind, {window, entry, nullptr});
+}
+
+size_t StoredTraces::reduce() {
+  read_list();
+  std::vector<recording::TraceFolder::Entry> oldest;
+  uint64_t total = 0;
+  for (const Known& k : known_) {
+    total += k.entry.size;
+    oldest.push_back(k.entry);
+  }
+  size_t reduced = 0;
+  for (const int level : {3, 2}) {
+    if (total <= budget) break;
+    folder_.sort_by_use(oldest);
+    for (recording::TraceFolder::Entry& entry : oldest) {
+      if (total <= budget) break;
+      if (entry.level != level) continue;
+      const TracedWindow window = window_of(entry);
+      total -= entry.size;
+      reduced++;
+      if (level == 3) {
+        if (const auto smaller = folder_.reduced(entry)) {
+          entry = *smaller;
+          total += entry.size;
+          take_in(entry);
+          continue;
+        }
+      } else {
+        recording::TraceFolder::remove(entry);
+      }
+      std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
+      recent_.remove(window.from);
+    }
+  }
+  return reduced;
+}
+
+}  // namespace backstep::timeline
