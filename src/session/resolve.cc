@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
 #include "guest/syscall_table.h"
 #include "session/exits.h"
 #include "session/memory_place.h"
@@ -283,7 +284,7 @@ class Resolver {
       if (name && spec.name == name) wanted.insert(nr);
     }
     if (!spec.name.empty() && wanted.empty()) {
-      symbols::Nearest nearest(spec.name, 3);
+      Nearest nearest(spec.name, 3);
       for (unsigned nr = 0; nr < kNumbers; nr++)
         if (const char* name = guest::syscall_row(nr).name) nearest.offer(name);
       throw Error(fmt::format("there is no system call '{}'{}", spec.name, did_you_mean(nearest.names())),
@@ -305,7 +306,7 @@ class Resolver {
           wanted = signo;
       if (!wanted) {
         const std::string asked = spec.name.starts_with("SIG") ? spec.name : "SIG" + spec.name;
-        symbols::Nearest nearest(asked, 3);
+        Nearest nearest(asked, 3);
         for (int signo = 1; signo < NSIG; signo++)
           if (const char* name = sigabbrev_np(signo)) nearest.offer(std::string("SIG") + name);
         throw Error(fmt::format("there is no signal '{}'{}", spec.name, did_you_mean(nearest.names())),
