@@ -17,9 +17,13 @@ using replayer::DebugNote;
 
 constexpr uint64_t kToldInFull = 5;  // of failures that are the same
 
+// (The compiler takes a snippet's name for that of a file in the working folder.)
 std::string place_of(const probe::Note& note) {
-  if (note.line) return fmt::format("{}:{}", note.file, note.line);
-  return note.region ? note.region->name : "debug code";
+  const size_t snippet = note.file.find("--at ");
+  const std::string file = snippet == std::string::npos ? note.file : note.file.substr(snippet);
+  const bool ours = file.ends_with("<backstep>");  // what is around the user's code
+  if (note.line && !ours) return fmt::format("{}:{}", file, note.line);
+  return note.region ? note.region->file : "debug code";
 }
 
 Json parsed(const std::string& text) {
@@ -59,11 +63,11 @@ bool ProbeOutput::tell_text(const probe::Note& note, FILE* to, bool& at_begin) c
 
 void ProbeOutput::tell_failure(const probe::Note& note) {
   failures_++;
-  const std::string what = fmt::format("{}: it {}", place_of(note), note.text);
-  const uint64_t met = ++told_[what];
+  const uint64_t met = ++told_[place_of(note)];
   if (met > kToldInFull) return;
-  fmt::print(stderr, "backstep: {} (at {}, thread {}){}\n", what, format_point({note.at.tick, note.at.pc}),
-             note.thread, met == kToldInFull ? "; further ones are only counted" : "");
+  fmt::print(stderr, "backstep: {}: it {} (at {}, thread {}){}\n", place_of(note), note.text,
+             format_point({note.at.tick, note.at.pc}), note.thread,
+             met == kToldInFull ? "; further ones are only counted" : "");
 }
 
 void ProbeOutput::mark(const probe::Note& note) const {
@@ -102,7 +106,7 @@ bool ProbeOutput::tell(const probe::Note& note) {
 
 void ProbeOutput::sum_up(const probe::Module& module, const probe::RunResult& result) const {
   for (const auto& [what, met] : told_)
-    if (met > kToldInFull) fmt::print(stderr, "backstep: {}: {} times in all\n", what, met);
+    if (met > kToldInFull) fmt::print(stderr, "backstep: {}: stopped {} times in all\n", what, met);
   if (!result.complete) return;
   for (size_t region = 0; region < module.regions.size(); region++) {
     uint64_t calls = 0;

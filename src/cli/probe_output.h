@@ -36,7 +36,7 @@ class ProbeOutput {
   ProgressBar& bar_;
   bool out_at_begin_ = true, errors_at_begin_ = true;  // of a line
   uint64_t failures_ = 0;
-  std::map<std::string, uint64_t> told_;  // how often each failure was met
+  std::map<std::string, uint64_t> told_;  // how often calls were ended at each line
 };
 
 }  // namespace backstep::cli

@@ -257,20 +257,24 @@ static void note_resumed(Address pc) {
   note_entered(pc + meta[2 * i]);
 }
 
-// Runs the one instruction at rip. nullopt: done.
+// Runs the one instruction at rip. nullopt: done. (One that writes to a page with code on it faults first.)
 std::optional<Stop> Engine::step() {
   Context& ctx = context();
-  std::optional<Stop> stop;
-  transient_ = ctx.rip;
-  bs_cache.stepping = true;
-  uint32_t address = address_of_rip(stop);
-  bs_cache.stepping = false;
-  if (stop) return stop;
-  note_resumed(ctx.rip);
-  ctx.stop_request = 2;
-  Reason reason = enter(address);
-  ctx.stop_request = 0;
-  return after_exit(reason);
+  for (;;) {
+    std::optional<Stop> stop;
+    transient_ = ctx.rip;
+    bs_cache.stepping = true;
+    uint32_t address = address_of_rip(stop);
+    bs_cache.stepping = false;
+    if (stop) return stop;
+    note_resumed(ctx.rip);
+    ctx.stop_request = 2;
+    Reason reason = enter(address);
+    ctx.stop_request = 0;
+    once_more_ = false;
+    stop = after_exit(reason);
+    if (stop || !once_more_) return stop;
+  }
 }
 
 Stop Engine::run() {
@@ -372,6 +376,7 @@ std::optional<Stop> Engine::after_fault() {
   if (report.full) {
     ctx.rip = block.guest;
     reports_.full();
+    once_more_ = true;
     return std::nullopt;
   }
   if (report.ours) return Stop{Stop::Watched, {}, {}};
@@ -421,6 +426,7 @@ std::optional<Stop> Engine::after_fault() {
       Address writer = ctx.rip & ~(layout::kPage - 1);
       invalidate_page(written);
       if (writer == written || writer + layout::kPage == written || find_break(ctx.rip)) transient_ = ctx.rip;
+      once_more_ = true;
       return std::nullopt;
     }
   }

@@ -127,6 +127,7 @@ class Engine {
   std::optional<uint64_t> looked_after_;  // how often the cache had been emptied when they were looked for
   std::optional<std::pair<Tick, Address>> half_done_;
   Reports reports_;
+  bool once_more_ = false;            // after_fault(): the instruction has not been executed
   std::optional<Address> transient_;  // run one instruction here outside of the books (it writes to its page)
 };
 

@@ -150,11 +150,14 @@ void seek_boundary(Context& ctx, ucontext_t* uc) {
 
 // Is it the trap behind an instruction that was executed alone? The kernel tells that by DR6, in which some
 // virtual machines lose the bit now and then: the trap then looks like one of `int1`. While the trap flag is
-// set because of a stop request no instruction of the guest's is begun, so it cannot be one.
+// set because of a stop request no instruction of the guest's is begun, so it cannot be one. (A SIGTRAP that
+// somebody has sent, timers of ours among them, says so in its code; the number of the trap is an old one
+// then.)
 bool is_step(const siginfo_t* info, const ucontext_t* uc) {
   constexpr greg_t kDebugException = 1;
-  return info->si_code == TRAP_TRACE || (uc->uc_mcontext.gregs[REG_TRAPNO] == kDebugException &&
-                                         (uc->uc_mcontext.gregs[REG_EFL] & kTrapFlag));
+  return info->si_code == TRAP_TRACE ||
+         (info->si_code == TRAP_BRKPT && uc->uc_mcontext.gregs[REG_TRAPNO] == kDebugException &&
+          (uc->uc_mcontext.gregs[REG_EFL] & kTrapFlag));
 }
 
 // A fault in our own code, which nobody expects, would come again and again. (Once may be a signal that the

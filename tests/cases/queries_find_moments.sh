@@ -83,10 +83,9 @@ expect 2 "$BACKSTEP" query 'goto last backward func_enter where func=<bb>' run
 says "no function 'bb'"
 expect 2 "$BACKSTEP" query 'goto last backward line where src=<fo.c:7>' run
 says "no code of 'fo.c:7'"
-expect 2 "$BACKSTEP" query 'goto last backward store where newval=3' run
-says 'which memory'
-expect 2 "$BACKSTEP" query 'goto last backward store where addr=&total or newval=3' run
-says 'which memory'
+"$BACKSTEP" query 'goto last backward store where newval=3' --print '$new' --json run >json 2>err || fail "a store by its value"
+[ "$(field 'values.$new' <json)" = 3 ] || { cat json >&2; fail "a store of something else"; }
+seen 'each store of the run is looked at' <err || fail "it does not say that this takes long"
 expect 2 "$BACKSTEP" query 'goto first forward line' --at 50% run
 says "begins elsewhere"
 expect 2 "$BACKSTEP" query
