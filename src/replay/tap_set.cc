@@ -338,7 +338,8 @@ void TapSet::log_access(Tick tick, uint64_t event, Address pc, int thread, const
 
 void TapSet::log_trace(uint64_t count, const std::vector<uint8_t>& links,
                        const std::vector<uint8_t>& stores) {
-  log_blobs(of_tap(*trace_), {std::span(reinterpret_cast<const uint8_t*>(&count), sizeof count), links, stores});
+  log_blobs(of_tap(*trace_),
+            {std::span(reinterpret_cast<const uint8_t*>(&count), sizeof count), links, stores});
 }
 
 void TapSet::make_room(uint64_t bytes) {

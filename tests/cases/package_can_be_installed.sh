@@ -13,18 +13,18 @@ while read -r name; do
   [ "$(dpkg-query -W -f='${Status}' "$name" 2>/dev/null)" = "install ok installed" ] || fail "it depends on $name, which is not there"
 done < <(tr ',' '\n' <depends | awk '{print $1}')
 
-dpkg-deb -x "$package" root
+dpkg-deb -x "$package" unpacked
 for file in bin/backstep share/man/man1/backstep-record.1 share/bash-completion/completions/backstep \
   share/zsh/site-functions/_backstep share/doc/backstep/README.md share/doc/backstep/docs/user-guide.md \
   lib/python3/dist-packages/backstep/__init__.py include/backstep/session.h; do
-  ls root/usr/$file* >/dev/null 2>&1 || fail "the package has no /usr/$file: $(find root -type f)"
+  ls unpacked/usr/$file* >/dev/null 2>&1 || fail "the package has no /usr/$file: $(find unpacked -type f)"
 done
-[ -z "$(find root -type f -not -path 'root/usr/*')" ] || fail "files outside of /usr"
+[ -z "$(find unpacked -type f -not -path 'unpacked/usr/*')" ] || fail "files outside of /usr"
 
-program=$T/root/usr/bin/backstep
+program=$T/unpacked/usr/bin/backstep
 [ "$(echo hello | "$program" record -q -- cat)" = hello ] || fail "cat was not recorded"
 [ "$("$program" replay --autopilot -q)" = hello ] || fail "cat was not replayed"
-[ "$(PYTHONPATH=$T/root/usr/lib/python3/dist-packages "$PYTHON" -c "
+[ "$(PYTHONPATH=$T/unpacked/usr/lib/python3/dist-packages "$PYTHON" -c "
 import backstep
 with backstep.open('$BACKSTEP_DIR/cat-1', program='$program') as s: print(s.count('syscall write'))")" = 1 ] || fail "Python"
 ok
