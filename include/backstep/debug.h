@@ -1,4 +1,4 @@
-/* clang-format off: its macros open what others close */
+/* clang-format off */ /* its macros open what others close */
 /* Debug code in a program's own source: run by `backstep probe` inside of a recorded run, and by nobody else.
  *
  *     #include <backstep/debug.h>

@@ -1,4 +1,4 @@
-/* clang-format off: its comments stand in columns */
+/* clang-format off */ /* its comments stand in columns */
 /* What debug code and the replay that runs it agree about: plain C, compiled into both.
  *
  * Debug code is a *module*: one statically linked program at a fixed address, which the replaying process
