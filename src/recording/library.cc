@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/hot.h"
 #include "base/nearest.h"
+#include "recording/made_here.h"
 #include "recording/shared_folder.h"
 
 namespace backstep::recording {
@@ -169,6 +170,7 @@ Recording Library::create(const std::string& program, const std::string& output)
       register_elsewhere(path);
       set_latest(path);
     }
+    note_made_here(path);
     return Recording(path);
   }
 
@@ -183,6 +185,7 @@ Recording Library::create(const std::string& program, const std::string& output)
     std::string name = fmt::format("{}-{}", base, ++number);
     if (mkdir((dir_ + "/" + name).c_str(), 0700) == 0) {
       set_latest(name);
+      note_made_here(dir_ + "/" + name);
       return Recording(dir_ + "/" + name);
     }
     if (errno != EEXIST)
@@ -263,6 +266,7 @@ void Library::discard(const Recording& recording) const {
   fs::path latest = fs::path(dir_) / fs::read_symlink(dir_ + "/latest", ec);
   bool was_latest = !ec && fs::equivalent(latest, recording.dir(), ec);
 
+  forget_made_here(recording.dir());
   fs::remove_all(recording.dir(), ec);
   if (ec) throw Error(fmt::format("cannot remove {}: {}", recording.dir(), errno_text(ec.value())));
   if (!was_latest) return;

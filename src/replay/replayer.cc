@@ -22,6 +22,7 @@
 #include "guest/buffers.h"
 #include "guest/cpu.h"
 #include "guest/syscall_print.h"
+#include "recording/made_here.h"
 #include "replay/agent_expression.h"
 
 namespace backstep::replayer {
@@ -103,6 +104,10 @@ Replayer::Replayer(const ReplayOptions& options, const recording::Library& libra
   bs_replay.output = path_.empty();
   if (options.progress) bs_replay.size = log_->size();
   engine::bs_hooks = {replay_syscall_hot, replay_host_op_hot, replay_signal_hot, reached_hot};
+}
+
+void Replayer::save_translations() {
+  if (recording::was_made_here(recording_.base())) process_.engine().save_translations();
 }
 
 // Where to begin: the log that is wanted, or the one of the ancestor that it was forked from.

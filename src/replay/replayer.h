@@ -45,8 +45,8 @@ class Replayer {
 
   // Replays to the end. Throws Error with kExitDivergence where replay and log differ.
   Outcome run();
-  // What it translated is kept for the next replay.
-  void save_translations() { process_.engine().save_translations(); }
+  // What it translated is kept for the next replay, but not if a stranger's program might have written it.
+  void save_translations();
   std::string engine_statistics() const { return process_.engine().statistics(); }
 
   // --- step by step, for a debugger (replay_until.cc); instead of run() ---

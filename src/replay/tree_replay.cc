@@ -31,6 +31,7 @@
 #include "engine/engine.h"
 #include "recording/ordered_log.h"
 #include "recording/tree.h"
+#include "replay/confinement.h"
 #include "replay/tree_worker.h"
 
 namespace backstep::replayer {
@@ -405,6 +406,7 @@ std::vector<Replayed> replay_tree(const ReplayOptions& options, const recording:
 
 Outcome replay_log(const ReplayOptions& options, const recording::Library& library,
                    const recording::Recording& recording) {
+  confine(library, recording);
   Replayer replayer(options, library, recording);
   engine::install_handler(SIGALRM, SA_RESTART);
   const itimerval timer{{0, 500'000}, {1, 0}};

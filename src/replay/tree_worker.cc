@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "replay/confinement.h"
 #include "replay/replayer.h"
 
 namespace backstep::replayer {
@@ -110,6 +111,7 @@ void work(int channel, const ReplayOptions& options, const recording::Library& l
   bs_replay.channel = channel;
   std::unique_ptr<Replayer> replayer;
   try {
+    confine(library, recording);
     replayer = std::make_unique<Replayer>(options, library, recording);
     replayer->child_at = child_at;
     replayer->fork_off = [&](uint64_t child) {

@@ -24,6 +24,7 @@
 #include "base/hot.h"
 #include "engine/entry.h"
 #include "recording/checkpoint_series.h"
+#include "replay/confinement.h"
 #include "replay/replayer.h"
 
 namespace backstep::timeline {
@@ -566,6 +567,7 @@ Worker Worker::start(const ReplayOptions& options, const recording::Library& lib
     signal(SIGCHLD, SIG_IGN);  // checkpoints that end are nobody's business
     signal(SIGPIPE, SIG_IGN);
     try {
+      replayer::confine(library, recording);
       ReplayOptions quiet = options;
       quiet.progress = false;
       replayer::Replayer replayer(quiet, library, recording);
