@@ -1,8 +1,8 @@
 // A stranger can put anything into a recording, so nothing in it can say that it is ours. What a stranger
-// cannot choose is which inode its folder gets here, and when that was made: so the user's own cache folder has an
-// empty file for each folder that a recorder of this user has made, with device, inode and time of birth as
-// its name. A copy of a recording is a stranger's, and so is everything when the cache folder is gone: that
-// costs no more than rights which a replay can do without.
+// cannot choose is which inode its folder gets here, and when that was made: so the user's own cache folder
+// has an empty file for each folder that a recorder of this user has made, with device, inode and time of
+// birth as its name. A copy of a recording is a stranger's, and so is everything when the cache folder is
+// gone: that costs no more than rights which a replay can do without.
 #include "recording/made_here.h"
 
 #include <fcntl.h>
@@ -28,8 +28,8 @@ std::string note_path(const std::string& dir, bool make_folder) {
   if (folder.empty()) return {};
   folder += "/made-here";
   if (make_folder) mkdir(folder.c_str(), 0700);
-  return fmt::format("{}/{:x}-{:x}-{:x}.{:09}", folder, makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino,
-                     st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+  return fmt::format("{}/{:x}-{:x}-{:x}.{:09}", folder, makedev(st.stx_dev_major, st.stx_dev_minor),
+                     st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
 }
 
 }  // namespace

@@ -1,17 +1,19 @@
 // Replaying a recording runs its author's code. That code runs from the cache, its memory is not ours and its
-// system calls are answered from the log; but this rests on checks which were written by people, and a log can
-// say anything. So the kernel is told what no replay ever needs, before anything of the recording is looked
-// at in this process:
+// system calls are answered from the log; but this rests on checks which were written by people, and a log
+// can say anything. So the kernel is told what no replay ever needs, before anything of the recording is
+// looked at in this process:
 //
-//   seccomp     a list of the system calls that a replay makes; all others fail with EPERM. Of `ioctl` only what counts
+//   seccomp     a list of the system calls that a replay makes; all others fail with EPERM. Of `ioctl` only
+//   what counts
 //               written pages (never TIOCSTI, which would type into the user's terminal), of `clone`
 //               no namespaces.
 //   Landlock    files, by folders; signals and abstract sockets of others; and with it the kernel keeps
 //               the process from the memory of all that are not confined like it. Only for recordings from
-//               elsewhere: debug code of the user's own may read and write files, and what is our own has run here before.
+//               elsewhere: debug code of the user's own may read and write files, and what is our own has run
+//               here before.
 //
-// Both are for ever and are inherited, and neither needs rights. A kernel without Landlock (before 5.13) leaves files open to
-// a stranger's recording; docs/security.md says so.
+// Both are for ever and are inherited, and neither needs rights. A kernel without Landlock (before 5.13)
+// leaves files open to a stranger's recording; docs/security.md says so.
 #include "replay/confinement.h"
 
 #include <fcntl.h>
@@ -45,24 +47,25 @@ constexpr uint32_t kCalls[] = {
     // Talk, and what was opened.
     SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_preadv, SYS_pwritev, SYS_lseek,
     SYS_close, SYS_close_range, SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_poll, SYS_ppoll, SYS_select,
-    SYS_recvmsg, SYS_sendmsg, SYS_recvfrom, SYS_sendto, SYS_socketpair, SYS_setsockopt, SYS_pipe2, SYS_shutdown,
-    SYS_memfd_create, SYS_userfaultfd, SYS_flock, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
-    SYS_copy_file_range,
+    SYS_recvmsg, SYS_sendmsg, SYS_recvfrom, SYS_sendto, SYS_socketpair, SYS_setsockopt, SYS_pipe2,
+    SYS_shutdown, SYS_memfd_create, SYS_userfaultfd, SYS_flock, SYS_utimensat, SYS_ftruncate, SYS_fallocate,
+    SYS_fsync, SYS_fdatasync, SYS_copy_file_range,
     // Files.
-    SYS_open, SYS_openat, SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_access, SYS_faccessat,
-    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_mkdir, SYS_mkdirat,
-    SYS_unlink, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_fchmod, SYS_fchown, SYS_fgetxattr,
-    SYS_fsetxattr, SYS_statfs, SYS_fstatfs,
+    SYS_open, SYS_openat, SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_access,
+    SYS_faccessat, SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_mkdir,
+    SYS_mkdirat, SYS_unlink, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_fchmod, SYS_fchown,
+    SYS_fgetxattr, SYS_fsetxattr, SYS_statfs, SYS_fstatfs,
     // Memory.
     SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_mincore, SYS_msync,
     // Itself.
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_rt_sigpending, SYS_arch_prctl, SYS_prctl,
-    SYS_getpid, SYS_gettid, SYS_getppid, SYS_getpgid, SYS_setpgid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid,
-    SYS_getrandom, SYS_uname, SYS_sysinfo, SYS_getrlimit, SYS_setrlimit, SYS_prlimit64, SYS_getrusage, SYS_times, SYS_time,
-    SYS_gettimeofday, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_setitimer,
-    SYS_getitimer, SYS_timer_create, SYS_timer_settime, SYS_timer_delete, SYS_timer_gettime, SYS_sched_yield, SYS_sched_getaffinity,
-    SYS_futex, SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address, SYS_rseq, SYS_restart_syscall,
-    SYS_fork, SYS_vfork, SYS_wait4, SYS_exit, SYS_exit_group};
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_rt_sigpending,
+    SYS_arch_prctl, SYS_prctl, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getpgid, SYS_setpgid, SYS_getuid,
+    SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrandom, SYS_uname, SYS_sysinfo, SYS_getrlimit, SYS_setrlimit,
+    SYS_prlimit64, SYS_getrusage, SYS_times, SYS_time, SYS_gettimeofday, SYS_clock_gettime, SYS_clock_getres,
+    SYS_clock_nanosleep, SYS_nanosleep, SYS_setitimer, SYS_getitimer, SYS_timer_create, SYS_timer_settime,
+    SYS_timer_delete, SYS_timer_gettime, SYS_sched_yield, SYS_sched_getaffinity, SYS_futex,
+    SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address, SYS_rseq, SYS_restart_syscall, SYS_fork,
+    SYS_vfork, SYS_wait4, SYS_exit, SYS_exit_group};
 
 // Numbers of requests to /proc/PID/pagemap and userfaultfd; the last of what terminals are asked.
 constexpr uint32_t kPagemapScan = 0xc0606610;
@@ -113,6 +116,10 @@ bool confine_calls() {
   p.load(kLow);
   p.answer_if(BPF_JSET, kNamespaces, kRefuse);
   p.answer(kAllow);
+  p.skip_unless(SYS_setpriority, 4);  // checkpoints are written in the background
+  p.load(kLow + 8);
+  p.answer_unless(BPF_JEQ, 0, kRefuse);  // its own only
+  p.answer(kAllow);
   p.skip_unless(SYS_ioctl, 12);
   p.load(kLow + 8);
   for (uint32_t request : {kPagemapScan, kTerminalSettings, kTerminalSize, kBytesThere})
@@ -134,13 +141,13 @@ struct Beneath {
   int32_t parent;
 } __attribute__((packed));
 constexpr int kVersion = 1, kPathBeneath = 1;
-constexpr uint64_t kWriteFile = 1 << 1, kReadFile = 1 << 2, kReadDir = 1 << 3, kRemoveFile = 1 << 5, kMakeRegular = 1 << 8,
-                   kTruncate = 1 << 14;
+constexpr uint64_t kWriteFile = 1 << 1, kReadFile = 1 << 2, kReadDir = 1 << 3, kRemoveFile = 1 << 5,
+                   kMakeRegular = 1 << 8, kTruncate = 1 << 14;
 
 // What each version of the interface knows. Everything that is known is refused unless allowed.
 Ruleset all_of(long version) {
   Ruleset all;
-  all.files = (1 << 13) - 1;             // execute, write, read, remove, make: version 1
+  all.files = (1 << 13) - 1;               // execute, write, read, remove, make: version 1
   if (version >= 2) all.files |= 1 << 13;  // move between folders
   if (version >= 3) all.files |= kTruncate;
   if (version >= 5) all.files |= 1 << 15;  // ioctl of devices
@@ -156,7 +163,8 @@ void allow_beneath(const Fd& rules, const std::string& folder, uint64_t what) {
   if (fd) syscall(SYS_landlock_add_rule, rules.get(), kPathBeneath, &beneath, 0);
 }
 
-void confine_files(const recording::Library& library, const recording::Recording& recording) {
+void confine_files(const recording::Library& library, const recording::Recording& recording,
+                   bool checkpoints) {
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, kVersion);
   if (version < 1) return;
   const Ruleset all = all_of(version);
@@ -168,21 +176,23 @@ void confine_files(const recording::Library& library, const recording::Recording
   allow_beneath(rules, library.store().dir(), kRead);
   allow_beneath(rules, "/proc", kRead);
   // Kept translations are our own work.
-  if (const std::string kept = engine::translations_folder(); !kept.empty()) allow_beneath(rules, kept, kRead);
-  const std::string checkpoints = recording::CheckpointFolder::dir(recording);
-  recording::make_shared_folder(checkpoints);  // not if the recording cannot be written to; then none are made
-  allow_beneath(rules, checkpoints,
-                (kRead | kWriteFile | kRemoveFile | kMakeRegular | kTruncate) & all.files);
+  if (const std::string kept = engine::translations_folder(); !kept.empty())
+    allow_beneath(rules, kept, kRead);
+  if (checkpoints) {
+    const std::string folder = recording::CheckpointFolder::dir(recording);
+    recording::make_shared_folder(folder);  // not if the recording cannot be written to; then none are made
+    allow_beneath(rules, folder, (kRead | kWriteFile | kRemoveFile | kMakeRegular | kTruncate) & all.files);
+  }
   if (syscall(SYS_landlock_restrict_self, rules.get(), 0) != 0)
     throw Error("cannot confine the replay of a recording from elsewhere: " + errno_text(errno));
 }
 
 }  // namespace
 
-void confine(const recording::Library& library, const recording::Recording& recording) {
+void confine(const recording::Library& library, const recording::Recording& recording, bool checkpoints) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     throw Error("cannot confine the replay (no_new_privs): " + errno_text(errno));
-  if (!recording::was_made_here(recording.base())) confine_files(library, recording);
+  if (!recording::was_made_here(recording.base())) confine_files(library, recording, checkpoints);
   // Where there is no seccomp there is nothing that could be done.
   confine_calls();
 }

@@ -406,7 +406,7 @@ std::vector<Replayed> replay_tree(const ReplayOptions& options, const recording:
 
 Outcome replay_log(const ReplayOptions& options, const recording::Library& library,
                    const recording::Recording& recording) {
-  confine(library, recording);
+  confine(library, recording, options.store_on_autopilot);
   Replayer replayer(options, library, recording);
   engine::install_handler(SIGALRM, SA_RESTART);
   const itimerval timer{{0, 500'000}, {1, 0}};

@@ -111,7 +111,7 @@ void work(int channel, const ReplayOptions& options, const recording::Library& l
   bs_replay.channel = channel;
   std::unique_ptr<Replayer> replayer;
   try {
-    confine(library, recording);
+    confine(library, recording, options.store_on_autopilot);
     replayer = std::make_unique<Replayer>(options, library, recording);
     replayer->child_at = child_at;
     replayer->fork_off = [&](uint64_t child) {

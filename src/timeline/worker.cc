@@ -567,7 +567,7 @@ Worker Worker::start(const ReplayOptions& options, const recording::Library& lib
     signal(SIGCHLD, SIG_IGN);  // checkpoints that end are nobody's business
     signal(SIGPIPE, SIG_IGN);
     try {
-      replayer::confine(library, recording);
+      replayer::confine(library, recording, options.checkpoints > 0);
       ReplayOptions quiet = options;
       quiet.progress = false;
       replayer::Replayer replayer(quiet, library, recording);

@@ -40,7 +40,11 @@ ends = {}
 def walk(value, base, shift):
     for part in value["parts"]:
         o = part["origin"]
-        for i in o.get("inputs", []): walk(i, base + part["offset"] if shift else base, shift and o["kind"] == "read")
+        at = base + part["offset"] if shift else base
+        for i in o.get("inputs", []):
+            walk(i, at, shift and o["kind"] == "read")
+            # What was written in pieces and read at once has an input for each piece.
+            if shift and o["kind"] == "read": at += len(i["bytes"]) // 2
         if o["kind"] == "argument":
             ends[base + part["offset"]] = o
         if o["kind"] == "read":

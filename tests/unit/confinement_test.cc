@@ -54,7 +54,7 @@ class Confinement : public testing::Test {
   int confined(const Recording& recording, const std::function<int()>& tried) {
     const pid_t pid = fork();
     if (pid == 0) {
-      confine(library_, recording);
+      confine(library_, recording, true);
       _exit(tried());
     }
     int status = 0;
@@ -94,8 +94,7 @@ TEST_F(Confinement, KeepsReplaysFromOtherProcessesProgramsAndTheNetwork) {
     EXPECT_EQ(confined(*r, [&] { return error_of(socket(AF_INET, SOCK_STREAM, 0)); }), EPERM);
     EXPECT_EQ(confined(*r, [&] { return error_of(execl("/bin/true", "true", nullptr)); }), EPERM);
     EXPECT_EQ(confined(*r, [&] { return error_of(unshare(CLONE_NEWUSER)); }), EPERM);
-    EXPECT_EQ(confined(*r,
-                       [&] { return error_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)); }),
+    EXPECT_EQ(confined(*r, [&] { return error_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)); }),
               EPERM);
     // It would type into the terminal of whoever replays.
     EXPECT_EQ(confined(*r, [&] { return error_of(ioctl(0, TIOCSTI, "x")); }), EPERM);
