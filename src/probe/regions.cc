@@ -137,10 +137,6 @@ Toolchain::Outcome Regions::run(const Unit& unit, const std::vector<std::string>
     text = text.substr(0, at) +
            "the region uses a variable of the function around it of which the recorded program's debug "
            "information says nothing";
-  for (const char* word : {"‘BACKSTEP_BEGIN’", "'BACKSTEP_BEGIN'", "‘rdb_begin’", "'rdb_begin'"})
-    if (text.find(word) != std::string::npos)
-      throw Error(
-          fmt::format("'{}' has debug regions, but does not say #include <backstep/debug.h>", unit.path));
   throw Error(text);
 }
 
@@ -160,7 +156,13 @@ void Regions::preprocess(Unit& unit) {
   auto all = arguments(unit, true);
   all.emplace_back("-E");
   all.push_back(absolute("", unit.path));
-  unit.code.emplace(run(unit, all).output);
+  const std::string text = run(unit, all).output;
+  // Without the header these words have stayed what they are.
+  for (const Token& t : tokens_of(text))
+    if (t.kind == Token::Kind::Name && (t.text == "BACKSTEP_BEGIN" || t.text == "rdb_begin"))
+      throw Error(
+          fmt::format("'{}' has debug regions, but does not say #include <backstep/debug.h>", unit.path));
+  unit.code.emplace(text);
 }
 
 Regions::Unit Regions::begin(const SourceFile& source) {
