@@ -34,7 +34,8 @@ run a ./prog x
 first=$translated first_ticks=$ticks
 cp out want
 [ "$kept" = 0 ] && [ "$translated" -gt 300 ] || fail "the first run took in $kept and translated $translated"
-files=("$XDG_CACHE_HOME"/backstep/*)
+kept_files() { find "$XDG_CACHE_HOME/backstep" -maxdepth 1 -type f "$@" | sort; } # notes of recordings are a folder there
+mapfile -t files < <(kept_files)
 [ ${#files[@]} = 1 ] && [ "$(stat -c %a "${files[0]}")" = 600 ] || fail "kept files: ${files[*]}"
 run b ./prog x
 [ "$kept" -gt 300 ] && [ "$translated" -lt $((first / 10)) ] || fail "the second run translated $translated of $first"
@@ -45,11 +46,11 @@ run c ./prog x y
 [ "$kept" -gt 300 ] && [ "$ticks" -gt 0 ] && grep -q 'apple 3' out || fail "other arguments"
 
 # --- off ---
-before=$(stat -c '%n %s %y' "$XDG_CACHE_HOME"/backstep/*)
+before=$(kept_files -printf '%p %s %t\n')
 rm -rf off.rec
 expect 0 "$BACKSTEP" record --no-cache --engine-statistics -o off.rec -- ./prog x
 says ' 0 kept'
-[ "$before" = "$(stat -c '%n %s %y' "$XDG_CACHE_HOME"/backstep/*)" ] || fail "--no-cache touched the cache"
+[ "$before" = "$(kept_files -printf '%p %s %t\n')" ] || fail "--no-cache touched the cache"
 
 # --- the program is another one now ---
 cc -O1 -DNUMBER='"two"' -o prog prog.c
