@@ -20,7 +20,7 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --no-cache -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --host --no-cache -h --help" ;;
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
