@@ -1,5 +1,8 @@
 #include "symbols/expression_compile.h"
 
+#include <dwarf.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -24,6 +27,18 @@ bool is_number(const Type& type) {
 
 std::string shown(const Operand& operand) {
   return operand.name.empty() ? "this" : "'" + operand.name + "'";
+}
+
+// Enumerators of C are of the type int, unlike variables of their enum.
+bool is_int_in_c(const Variable& variable, const std::string& name) {
+  const Type& type = *variable.type;
+  Dwarf_Die die = variable.die;
+  if (type.kind != Kind::Enum || type.cpp || !die.addr || dwarf_tag(&die) != DW_TAG_enumeration_type)
+    return false;
+  const auto e = std::find_if(type.enumerators.begin(), type.enumerators.end(),
+                              [&](const auto& one) { return one.name == name; });
+  const auto value = e == type.enumerators.end() ? 0 : static_cast<int64_t>(e->value);
+  return e != type.enumerators.end() && value >= INT32_MIN && value <= INT32_MAX;
 }
 
 }  // namespace
@@ -114,6 +129,7 @@ Operand Compilation::operand(const Variable& variable, const std::string& name, 
   Operand out{.type = variable.type, .storage = variable.storage};
   out.name = name;
   out.column = column;
+  out.is_int = is_int_in_c(variable, name);
   return referred(out);
 }
 
@@ -366,7 +382,7 @@ Word Compilation::word(const Operand& o) {
     return {types_.floating(8), Code(storage.code).op(kFloatRef80)};
   }
   const uint64_t size = o.bit_size ? o.unit : type->size;
-  Word out{type, {}};
+  Word out{o.is_int ? types_.integer(4, true) : type, {}};
   if (storage.kind == Storage::Kind::Memory) {
     out.code = storage.code;
     out.code.load(size);

@@ -414,6 +414,7 @@ void Types::fill_member(Type& type, const Module* module, Dwarf_Die die, unsigne
 
 void Types::fill_enum(Type& type, const Module* module, Dwarf_Die die, unsigned depth) {
   type.kind = Kind::Enum;
+  type.cpp = is_cpp(die);
   if (flag(&die, DW_AT_declaration) && definitions_)
     if (auto definition = definitions_->definition_of(module, die)) {
       module = definition->first;

@@ -61,7 +61,7 @@ struct Type {
   bool is_union = false;
   bool incomplete = false;           // only declared
   bool passed_by_reference = false;  // C++: it has a copy constructor or destructor of its own
-  bool cpp = false;                  // of a class: it may have base classes
+  bool cpp = false;                  // of C++: a class may have base classes
   std::string name;                  // as one writes it; empty: it has none
   uint64_t size = 0;                 // bytes
   const Type* element = nullptr;     // of arrays

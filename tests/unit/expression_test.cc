@@ -455,6 +455,150 @@ TEST(Expression, KnowsClassesReferencesAndNamespaces) {
   }
 }
 
+// Expressions at random, of which the compiler says what they are: whole ones in `whole`, others in
+// `floating`.
+class RandomExpressions {
+ public:
+  RandomExpressions(unsigned seed, bool cpp) : random_(seed), cpp_(cpp) {}
+
+  std::string program(unsigned count) {
+    std::string out = R"(
+#include <stdlib.h>
+enum color { RED, GREEN = 5, BLUE = 7 };
+enum below { DOWN = -3, UP = 4 };
+struct bits { int a : 3; unsigned b : 5; signed char c : 7; };
+signed char sc = -100; unsigned char uc = 200; char ch = 'x'; short ss = -30000; unsigned short us = 60000;
+int i = -7, big = 2147483647; unsigned u = 4000000000u; long l = -5000000000; unsigned long ul = 18446744073709551000ul;
+_Bool yes = 1, no = 0; enum color color = BLUE; enum below below = DOWN; struct bits bits = {-3, 29, -50};
+float f = 1.1f, g = -300.5f; double d = 0.1, e = 1e10;
+int numbers[8] = {1, -2, 3, -4, 5, -6, 7, -8}; int* null; int* p = numbers + 2; struct pair { char c; long l; } pairs[8];
+)";
+    if (cpp_) out.replace(out.find("_Bool"), 5, "bool");
+    out += fmt::format("long whole[{0}]; double floating[{0}];\nint main(int argc, char** argv) {{\n", count);
+    for (unsigned n = 0; n < count; n++) {
+      const bool is_floating = chance(25);
+      texts.push_back(is_floating ? real(4) : integer(4));
+      out += fmt::format("  {}[{}] = {};\n", is_floating ? "floating" : "whole", n, texts.back());
+      is_real.push_back(is_floating);
+    }
+    return out + "  __asm__ volatile(\"int3\" : : : \"memory\");\n  return 0;\n}\n";
+  }
+
+  std::vector<std::string> texts;
+  std::vector<bool> is_real;
+
+ private:
+  bool chance(unsigned percent) { return random_() % 100 < percent; }
+  template <size_t N>
+  std::string one(const char* const (&of)[N]) {
+    return of[random_() % N];
+  }
+
+  std::string integer(unsigned depth) {
+    if (depth == 0 || chance(15))
+      return one({"sc",         "uc",
+                  "ch",         "ss",
+                  "us",         "i",
+                  "big",        "u",
+                  "l",          "ul",
+                  "yes",        "no",
+                  "color",      "below",
+                  "bits.a",     cpp_ ? "+bits.b" : "bits.b",  // g++ forgets in `?:` how small it is
+                  "bits.c",     "GREEN",
+                  "DOWN",       "'a'",
+                  "0",          "1",
+                  "-1",         "7",
+                  "0x7fffffff", "0x80000000",
+                  "2147483648", "3u",
+                  "5L",         "0xffffffffffffffff",
+                  "6ul",        "sizeof(long)",
+                  "sizeof i",   "010",
+                  "numbers[3]", "*p",
+                  "p[-1]"});
+    const auto less = depth - 1;
+    switch (random_() % 16) {
+      case 0:
+      case 1:
+        return "(" + integer(less) + one({" + ", " - ", " * "}) + integer(less) + ")";
+      case 2:
+        return "(" + integer(less) + one({" / ", " % "}) + "((" + integer(less) + " & 7) + 1))";
+      case 3:
+      case 4:
+        return "(" + integer(less) + one({" & ", " | ", " ^ "}) + integer(less) + ")";
+      case 5:
+        return "(" + integer(less) + one({" << ", " >> "}) + "(" + integer(less) + " & 15))";
+      case 6:
+      case 7:
+        return "(" + integer(less) + one({" < ", " > ", " <= ", " >= ", " == ", " != "}) + integer(less) +
+               ")";
+      case 8:
+        return "(" + real(less) + one({" < ", " > ", " <= ", " >= ", " == ", " != "}) + either(less) + ")";
+      case 9:
+        return "(" + either(less) + one({" && ", " || "}) + either(less) + ")";
+      case 10:
+        return "(" + either(less) + " ? " + integer(less) + " : " + integer(less) + ")";
+      case 11:
+        return one({"-", "~", "+"}) + ("(" + integer(less) + ")");
+      case 12:
+        return "!(" + either(less) + ")";
+      case 13:
+        return "((" +
+               one({"signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long",
+                    "unsigned long", cpp_ ? "bool" : "_Bool"}) +
+               ")" + integer(less) + ")";
+      case 14:
+        return chance(50) ? "numbers[" + integer(less) + " & 7]" : "*(p - 2 + (" + integer(less) + " & 7))";
+      default:
+        return one({"(p > numbers)", "(p == null)", "(&pairs[3] - pairs)",
+                    "((char *)(pairs + 2) - (char *)pairs)", "(!null)", "(long)&((struct pair *)0)->l",
+                    "sizeof pairs", "(p ? 3 : 4u)"});
+    }
+  }
+
+  std::string real(unsigned depth) {
+    if (depth == 0 || chance(20)) return one({"f", "g", "d", "e", "1.5", "0.25f", "-2e3", "1e-3f"});
+    const auto less = depth - 1;
+    switch (random_() % 5) {
+      case 0:
+      case 1:
+        return "(" + real(less) + one({" + ", " - ", " * ", " / "}) + either(less) + ")";
+      case 2:
+        return "(" + either(less) + " ? " + real(less) + " : " + either(less) + ")";
+      case 3:
+        return "((" + one({"float", "double"}) + ")" + either(less) + ")";
+      default:
+        return "-(" + real(less) + ")";
+    }
+  }
+  std::string either(unsigned depth) { return chance(50) ? integer(depth) : real(depth); }
+
+  std::mt19937 random_;
+  bool cpp_;
+};
+
+TEST(Expression, CalculatesAsTheCompilerDoes) {
+  constexpr unsigned kCount = 400;
+  const char* const other = std::getenv("SEED");  // other expressions
+  unsigned seed = other ? static_cast<unsigned>(std::atoi(other)) : 0;
+  for (const char* compiler : {"gcc -O0", "g++ -O0"}) {
+    seed++;
+    SCOPED_TRACE(fmt::format("{} with seed {}", compiler, seed));
+    const bool cpp = strstr(compiler, "g++") != nullptr;
+    RandomExpressions random(seed, cpp);
+    const std::string program = random.program(kCount);
+    TempDir dir;
+    Tracee tracee(dir, std::string(compiler) + " -fwrapv", cpp ? "a.cc" : "a.c", program);
+    tracee.run();
+    Here here(tracee);
+    for (unsigned n = 0; n < kCount; n++) {
+      const char *as = random.is_real[n] ? "double" : "long", *in = random.is_real[n] ? "floating" : "whole";
+      EXPECT_EQ(here.value(fmt::format("({})({})", as, random.texts[n])),
+                here.value(fmt::format("{}[{}]", in, n)))
+          << random.texts[n];
+    }
+  }
+}
+
 // Classes K0… that are derived from each other at random, and what the compiler makes of all casts between
 // them and of all names of members: "casts[3][1]" is (K1 *)p3, "back[3][1]" that pointer cast to K3 again.
 std::string random_classes(unsigned seed, unsigned classes) {
