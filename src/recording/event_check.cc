@@ -4,6 +4,7 @@
 #include "recording/event_check.h"
 
 #include <csignal>
+#include <cstring>
 #include <iterator>
 
 #include "engine/host_ops.h"
@@ -12,6 +13,7 @@
 #include "guest/process.h"
 #include "guest/signal_frame.h"
 #include "guest/syscall_table.h"
+#include "recording/codec.h"
 #include "recording/store.h"
 
 namespace backstep::recording {
@@ -26,17 +28,43 @@ bool is_signal(uint64_t number) {
   return number >= 1 && number <= static_cast<uint64_t>(guest::kSignals);
 }
 
+constexpr char kUnreadable[] = "cannot be decoded";
+
+const char* wrong_with_piece(PieceKind kind, int arg, int argc, uint64_t address, uint64_t length) {
+  // What was at an address of its own needs no argument.
+  if (kind != PieceKind::OutAt && arg >= argc) return "is about an argument that its call has not";
+  const bool out = kind == PieceKind::OutAt || kind == PieceKind::OutAtArg;
+  return out && length && !is_guest_range(address, length) ? "writes to memory that no program has" : nullptr;
+}
+
 const char* wrong_with_call(const Event& e) {
   const int argc = guest::syscall_row(e.nr).argc;
-  for (const Piece& piece : e.pieces) {
-    // What was at an address of its own needs no argument.
-    if (piece.kind != PieceKind::OutAt && piece.arg >= argc)
-      return "is about an argument that its call has not";
-    const bool out = piece.kind == PieceKind::OutAt || piece.kind == PieceKind::OutAtArg;
-    if (out && !piece.bytes.empty() && !is_guest_range(piece.addr, piece.bytes.size()))
-      return "writes to memory that no program has";
-  }
+  for (const Piece& piece : e.pieces)
+    if (const char* wrong = wrong_with_piece(piece.kind, piece.arg, argc, piece.addr, piece.bytes.size()))
+      return wrong;
   return nullptr;
+}
+
+// As decode_event and wrong_with, without keeping anything: most events are calls, and each is looked at once
+// more whenever its log is read.
+const char* check_call(const EventHeader& header, Cursor c, Tick& tick) {
+  c.skip_order(header.flags);
+  const Tick before = tick;
+  tick += c.varint();
+  c.varint(), c.u32(), c.varint();  // pc, digest, result
+  const int argc = guest::syscall_row(header.nr).argc;
+  uint64_t args[8] = {};  // a piece can name more than six
+  for (int i = 0; i < argc; i++) args[i] = c.varint();
+  while (c.ok && c.p < c.end) {
+    const uint8_t tag = c.u8();
+    const auto kind = static_cast<PieceKind>(tag >> 3);
+    if (kind > PieceKind::Sum) return kUnreadable;
+    const uint64_t at = kind == PieceKind::OutAt ? c.varint() : args[tag & 7], length = c.varint();
+    kind == PieceKind::Sum ? static_cast<void>(c.u32()) : static_cast<void>(c.bytes(length));
+    if (!c.ok) return kUnreadable;
+    if (const char* wrong = wrong_with_piece(kind, tag & 7, argc, at, length)) return wrong;
+  }
+  return c.ok && tick >= before ? nullptr : kUnreadable;
 }
 
 const char* wrong_with_map(const Event& e) {
@@ -66,6 +94,14 @@ bool is_guest_range(uint64_t address, uint64_t length) {
   if (address < kShadow.end && address + length > kShadow.start) return false;
 #endif
   return address <= kEnd && length <= kEnd - address && !layout::overlaps_engine(address, address + length);
+}
+
+const char* check_event(std::span<const uint8_t> bytes, Tick& tick, Event& scratch) {
+  EventHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (static_cast<EventKind>(header.kind) == EventKind::Syscall)
+    return check_call(header, {bytes.data() + sizeof header, bytes.data() + bytes.size() - 2}, tick);
+  return decode_event(bytes, tick, scratch) ? wrong_with(scratch) : kUnreadable;
 }
 
 const char* wrong_with(const Event& e) {

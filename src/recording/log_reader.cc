@@ -168,8 +168,7 @@ std::optional<Chunk> LogFile::next() {
       uint16_t check;
       std::memcpy(&check, start + at + event.size - 2, 2);
       if (check != static_cast<uint16_t>(sum)) break;
-      wrong =
-          decode_event({start + at, event.size}, tick, checked) ? wrong_with(checked) : "cannot be decoded";
+      wrong = check_event({start + at, event.size}, tick, checked);
       if (wrong) break;
       running = sum;
       at += event.size;
