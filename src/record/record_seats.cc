@@ -26,6 +26,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "record/mid_call.h"
 #include "record/recorder.h"
 #include "recording/stored_state.h"
 
@@ -207,6 +208,7 @@ void Recorder::settle_mask() {
   if (!std::exchange(task.unsettled, false) || !body) return;
   const uint64_t none[6] = {};
   call_now(*body, SYS_getpid, none);
+  const MidCall here;
   route_signals();
   give_back_signals();  // those to the process that nobody takes
 }
@@ -337,6 +339,7 @@ void Recorder::leave_own_files() {
   if (!bs_wakeups.moved || me.thread->lodger) return;
   if (me.thread->tid == getpid() && me.thread->tid != home_->tid) {
     block_in_body(*me.body, ~0ull);
+    const MidCall here;
     route_signals();
   }
   for (const auto& [name, task] : turns_.tasks())
