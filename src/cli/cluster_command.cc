@@ -9,6 +9,10 @@ namespace backstep::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"gather", "bring the recordings of several hosts together", cluster_gather_command},
+    {"check", "what is missing or odd in a run", cluster_check_command},
+    {"ls", "processes, channels and messages of a run", cluster_ls_command},
+    {"info", "hosts, totals, clocks", cluster_info_command},
     {"break", "stop processes at breakpoints, and all others where that makes sense", cluster_break_command},
     {"step", "move one process, and the others with it", cluster_step_command},
     {"goto", "go to a cut", cluster_goto_command},

@@ -11,6 +11,11 @@
 
 namespace backstep::cli {
 
+// The run itself (cluster_gather_command.cc, cluster_check_command.cc).
+int cluster_gather_command(const Args& args);
+int cluster_check_command(const Args& args);
+int cluster_ls_command(const Args& args);
+int cluster_info_command(const Args& args);
 // Cuts (cluster_break_command.cc, cluster_cuts_command.cc).
 int cluster_break_command(const Args& args);
 int cluster_step_command(const Args& args);
