@@ -247,7 +247,8 @@ void Recorder::rouse_bodies() {
   if (vfork_ || !bs_record.threads) return;
   __atomic_store_n(&bs_wakeups.ending, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&bs_wakeups.idle, 0, __ATOMIC_SEQ_CST);
-  yielded_ = bs_record.turn_request = true;  // who has finished a call meanwhile has not said so
+  yielded_ = true;
+  bs_record.turn_request = true;  // who has finished a call meanwhile has not said so
   show_masks();
 }
 
