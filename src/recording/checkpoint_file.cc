@@ -97,7 +97,7 @@ uint64_t identity_of_log(const std::string& path) {
     FileHeader file;
     ChunkHeader chunk;
   } bytes{};
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd || pread(fd.get(), &bytes.file, sizeof bytes.file, 0) != sizeof bytes.file ||
       pread(fd.get(), &bytes.chunk, sizeof bytes.chunk, bytes.file.header_size) < 0)
     throw Error(fmt::format("cannot read the log {}: {}", path, errno_text(errno)));
@@ -112,7 +112,7 @@ uint64_t identity_of_log(const std::string& path) {
 // --- reading ---
 
 CheckpointFile::CheckpointFile(std::string path, uint64_t log_identity) : path_(std::move(path)) {
-  Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat st {};
   if (!fd || fstat(fd.get(), &st) != 0)
     throw Error(fmt::format("cannot open the checkpoint {}: {}", path_, errno_text(errno)));
