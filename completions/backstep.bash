@@ -30,7 +30,7 @@ _backstep() {
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
     why) options="--at -p --process --thread --frame --depth --width --limit --copies --addresses --json --dot --no-cache -h --help" ;;
-    probe) options="--at --tag --parallel --compile --output -p --process --from --to --json --no-cache -h --help" ;;
+    probe) options="--at --tag --parallel --compile --check --program --output -p --process --from --to --json --no-cache -h --help" ;;
     diff) options="-p --process --exact --json --no-cache -h --help" ;;
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
     allocs) options="-p --process --to --json --no-cache -h --help -n --limit --leaks --errors --frees --uninitialised --reachable --from" ;;

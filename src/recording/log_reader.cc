@@ -195,8 +195,16 @@ std::optional<Chunk> LogFile::next() {
     const uint64_t here = std::exchange(offset_, offset_ + header.capacity);
     chunks_++;
     if (at > 0)
-      return Chunk{{start, at}, header.first_event, header.first_tick, header.first_order, header.wall_ns,
-                   here,        header.index};
+      return Chunk{{start, at},
+                   header.first_event,
+                   header.first_tick,
+                   header.first_order,
+                   header.wall_ns,
+                   header_.version < kChannelVersion
+                       ? 0
+                       : header.monotonic_low | static_cast<uint64_t>(header.monotonic_high) << 32,
+                   here,
+                   header.index};
   }
   return std::nullopt;
 }
@@ -223,8 +231,10 @@ bool decode_pieces(Cursor& c, Event& e) {
     switch (piece.kind) {
       case PieceKind::OutAtArg:
       case PieceKind::OutAt:
-      case PieceKind::Text: {
-        piece.addr = piece.kind == PieceKind::OutAt ? c.varint() : piece.arg < 6 ? e.args[piece.arg] : 0;
+      case PieceKind::Text:
+      case PieceKind::TextAt: {
+        const bool elsewhere = piece.kind == PieceKind::OutAt || piece.kind == PieceKind::TextAt;
+        piece.addr = elsewhere ? c.varint() : piece.arg < 6 ? e.args[piece.arg] : 0;
         piece.length = c.varint();
         const uint8_t* bytes = c.bytes(piece.length);
         if (!c.ok) return false;
@@ -253,6 +263,24 @@ std::string take_text(Cursor& c) {
 }  // namespace
 
 namespace {
+
+ChannelName take_channel(Cursor& c, uint16_t reason) {
+  ChannelName n;
+  n.reason = static_cast<ChannelReason>(reason);
+  n.fd = static_cast<int>(c.signed_varint());
+  n.object = static_cast<ChannelObject>(c.varint());
+  n.device = c.varint(), n.inode = c.varint();
+  n.cookie = c.varint(), n.net = c.varint();
+  n.family = static_cast<int>(c.varint()), n.type = static_cast<int>(c.varint());
+  n.protocol = static_cast<int>(c.varint());
+  n.peer_pid = static_cast<int>(c.signed_varint());
+  for (auto* address : {&n.local, &n.peer}) {
+    const uint64_t size = c.varint();
+    const auto* bytes = reinterpret_cast<const std::byte*>(c.bytes(size));
+    if (bytes) *address = {bytes, size};
+  }
+  return n;
+}
 
 // The runs of a Shared event become pieces, with the bytes between them if those are zero.
 bool decode_runs(Cursor& c, Event& e) {
@@ -387,6 +415,9 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
     case EventKind::Note:
       e.text.assign(reinterpret_cast<const char*>(c.p), static_cast<size_t>(c.end - c.p));
       break;
+    case EventKind::Channel:
+      e.channel = take_channel(c, e.nr);
+      break;
     case EventKind::End:
       place();
       e.end = static_cast<EndKind>(c.u8());
@@ -406,7 +437,7 @@ bool LogReader::next(Event& event) {
     rest_ = chunk->events;
     tick_ = chunk->first_tick;
     order_ = first_order_ = chunk->first_order;
-    wall_ns_ = chunk->wall_ns;
+    wall_ns_ = chunk->wall_ns, monotonic_ns_ = chunk->monotonic_ns;
     number_ = chunk->first_event;
   }
   uint32_t size;

@@ -195,6 +195,12 @@ bool replay_syscall_hot(Context& ctx) {
         if (!c.ok || arg > 5 || !same_text(bytes, n, args[arg])) return false;
         break;
       }
+      case PieceKind::TextAt: {
+        const uint64_t from = c.varint(), n = c.varint();
+        const uint8_t* bytes = c.bytes(n);
+        if (!c.ok || !same_text(bytes, n, from)) return false;
+        break;
+      }
       case PieceKind::OutAt:
         c.varint();
         [[fallthrough]];
@@ -223,6 +229,9 @@ bool replay_syscall_hot(Context& ctx) {
         c.varint();
         c.u32();
         break;
+      case PieceKind::TextAt:
+        c.varint();
+        [[fallthrough]];
       case PieceKind::Text: {
         uint64_t n = c.varint();
         c.bytes(n);

@@ -53,6 +53,8 @@ const char* kind_name(EventKind kind) {
       return "checksum";
     case EventKind::Note:
       return "note";
+    case EventKind::Channel:
+      return "name of a channel";
     case EventKind::End:
       return "end";
     case EventKind::Turn:
@@ -280,6 +282,7 @@ void Replayer::prepare() {
         set_memory(e);
         break;
       case EventKind::Note:
+      case EventKind::Channel:
         break;
       case EventKind::Start: {
         Context& ctx = context();
@@ -591,10 +594,11 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
                    ok ? fmt::format("{} bytes, checksum {:#x}", length, crc) : "input that cannot be read");
         break;
       }
-      case recording::PieceKind::Text: {
+      case recording::PieceKind::Text:
+      case recording::PieceKind::TextAt: {
         std::string now(piece.bytes.size(), 0);
         std::string then(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(args[piece.arg]), now.size()))
+        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(piece.addr), now.size()))
           now = "(unreadable)";
         if (now != then)
           diverged(e, fmt::format("{} with \"{}\"", event_text(e), then), fmt::format("\"{}\"", now));
@@ -731,7 +735,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     }
     auto kind = static_cast<EventKind>(header.kind);
     Event e;
-    if (kind == EventKind::Note) {
+    if (recording::is_remark(kind)) {
       take(e);
     } else if ((kind == EventKind::Memory || kind == EventKind::Shared || kind == EventKind::Resize) &&
                (header.flags & recording::kInCall)) {

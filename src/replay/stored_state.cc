@@ -111,7 +111,7 @@ void Replayer::look_ahead() {
   while (peek(header)) {
     recording::Event e;
     const auto kind = static_cast<EventKind>(header.kind);
-    if (kind == EventKind::Note) {
+    if (recording::is_remark(kind)) {
       take(e);
       continue;
     }

@@ -28,7 +28,7 @@ using recording::PieceKind;
 using replayer::StepRecord;
 using timeline::Arrival;
 
-constexpr Tick kFirstTicks = 512;
+constexpr Tick kFirstStretch = 512;
 constexpr uint64_t kMostSteps = 1 << 18;  // of one segment
 constexpr size_t kMostSegments = 12;
 
@@ -263,7 +263,7 @@ Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Po
   const uint64_t registers = registers_in(wanted);
   const Position first = session_.timeline().first();
   Position end = at;
-  Tick ticks = kFirstTicks;
+  Tick ticks = kFirstStretch;
   uint64_t looked = 0, search_at = few;
   for (;;) {
     const auto turn = last_turn_end(thread, end);
@@ -277,7 +277,7 @@ Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Po
       search_at = searched.able ? looked + (searched.whole ? 0 : few) : 2 * looked;
       if (searched.able) {
         end = searched.low;
-        ticks = kFirstTicks;
+        ticks = kFirstStretch;
         if (end <= first) return {Definition::Beginning, {}, end, {}};
         continue;
       }
@@ -302,7 +302,7 @@ Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Po
 }
 
 Trail::Definition Trail::memory_write(const std::vector<Loc>& wanted, const Position& at) {
-  const Segment* s = segment_before(at, kFirstTicks);
+  const Segment* s = segment_before(at, kFirstStretch);
   if (!s) return {Definition::Stopped, {}, {}, {}};
   auto it = std::lower_bound(s->steps.begin(), s->steps.end(), at,
                              [](const StepRecord& r, const Position& p) { return r.at < p; });
@@ -335,7 +335,7 @@ Trail::Definition Trail::search_memory(const std::vector<Loc>& wanted, const Pos
   const Arrival match = timeline.last_before(taps, at, timeline.first());
   if (match.why == Arrival::Interrupted) return {Definition::Stopped, {}, {}, {}};
   if (match.why == Arrival::None) return {Definition::Beginning, {}, timeline.first(), {}};
-  const Segment* s = segment_before(match.at, kFirstTicks);
+  const Segment* s = segment_before(match.at, kFirstStretch);
   if (!s) return {Definition::Stopped, {}, {}, {}};
   auto it = std::lower_bound(s->steps.begin(), s->steps.end(), match.at,
                              [](const StepRecord& r, const Position& p) { return r.at < p; });

@@ -388,7 +388,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     }
     learn(window->worker.took(), window->began, window->at.tick);
     const bool divided = sweep.divide && window->end.why == Arrival::AtTick && window->at < window->high &&
-                         store_in_window(window->worker, window->low, window->at);
+                         store_in_window(window->worker, window->low, window->at, window->high);
     auto collected = window->worker.collect(all.list.size(), divided || window->end.why != Arrival::AtTick);
     window->logged = collected.logged;
     done += static_cast<double>(window->at.tick - window->began) / length;
