@@ -18,6 +18,11 @@ constexpr Command kCommands[] = {
     {"goto", "go to a cut", cluster_goto_command},
     {"cuts", "list, show and remove cuts", cluster_cuts_command},
     {"mark", "give the present cut a name", cluster_mark_command},
+    {"blocked", "who waits for what in a cut; deadlocks", cluster_blocked_command},
+    {"path", "a request's way through all processes", cluster_path_command},
+    {"svg", "the space-time diagram: processes, messages, a cut", cluster_svg_command},
+    {"events", "what the processes did to each other", cluster_events_command},
+    {"sql", "the run as tables", cluster_sql_command},
     {"gdb", "gdb on a process, at its place in a cut", cluster_gdb_command},
 };
 
@@ -28,6 +33,11 @@ void print_help(FILE* out) {
              "recording.\n\n"
              "Commands ('backstep cluster COMMAND --help' explains each):\n");
   for (const Command& command : kCommands) fmt::print(out, "  {:<11} {}\n", command.name, command.summary);
+  fmt::print(out,
+             "\nExamples:\n"
+             "  backstep cluster break run A/server server.c:120\n"
+             "  backstep cluster gdb run B/client\n"
+             "  backstep cluster svg run -o run.svg\n");
 }
 
 }  // namespace

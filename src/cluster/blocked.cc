@@ -46,6 +46,7 @@ class Finder {
       if (w.givers.empty()) helped.insert(w.process);
       for (ProcessId g : w.givers) waits_for[w.process].push_back(g);
     }
+    helped.insert(running_.begin(), running_.end());
     for (ProcessId p : helped) waits_for[p].clear();
     result_.circles = circles_of(waits_for);
     return result_;
@@ -119,10 +120,12 @@ class Finder {
     try {
       session::Session& s = sessions_.at(p, place);
       session::Present present(s);
+      const bool is_last = place.state == Place::Ended || place.at.event >= history_.processes[p].end.event;
       for (const session::ThreadFacts& thread : present.threads()) {
         const auto registers = present.registers(thread.tid);
-        const bool at_call = thread.in_call || stands_at_syscall(present, registers.rip);
-        if (at_call) by_call(p, thread, registers, present);
+        // Where the run went on, whoever stands in front of a call has just not made it yet.
+        const bool at_call = thread.in_call || (is_last && stands_at_syscall(present, registers.rip));
+        if (!at_call || !by_call(p, thread, registers, present)) running_.insert(p);
       }
     } catch (const Error&) {
       // Nothing of it can be replayed, so nothing is known.
@@ -134,7 +137,8 @@ class Finder {
     return code.size() == 2 && code[0] == 0x0f && code[1] == 0x05;
   }
 
-  void by_call(ProcessId p, const session::ThreadFacts& thread, const timeline::Registers& r,
+  // False: it does not wait there, or not for anybody.
+  bool by_call(ProcessId p, const session::ThreadFacts& thread, const timeline::Registers& r,
                session::Present& present) {
     Wait w;
     w.process = p;
@@ -189,9 +193,10 @@ class Finder {
         w.what = "one of several descriptors";
         break;
       default:
-        return;  // it does not wait, or not for anybody
+        return false;
     }
     result_.waits.push_back(std::move(w));
+    return true;
   }
 
   static void has_time_out(Wait& w) {
@@ -269,6 +274,7 @@ class Finder {
   Sessions& sessions_;
   Counts counts_;
   std::map<ProcessId, std::map<int, ChannelPlace>> descriptors_;
+  std::set<ProcessId> running_;  // one of its threads does not wait
   Blocked result_;
 };
 

@@ -93,15 +93,21 @@ SourcePlace Sessions::source(ProcessId process, const Place& place) {
 Breakpoint Sessions::find(ProcessId process, const std::string& spec, int64_t count,
                           const session::Watcher& watcher) {
   const std::string& name = history_.processes[process].name;
+  const replayer::Position& begin = history_.processes[process].begin;
   session::Session& s = of(process);
   Breakpoint found{process, {}, spec, 0};
   if (is_moment(spec)) {
     s.timeline().go_to(s.moment(spec));
     found.at = s.timeline().now();
     found.match = 1;
+    if (found.at.tick < begin.tick)
+      throw Error(fmt::format("{} began at {}; what was before that is its parent's", name,
+                              timeline::point_text(begin.tick, begin.pc)),
+                  kExitUsage);
     return found;
   }
   session::LogRequest request;
+  if (begin.tick) request.stretch.from = begin;
   request.spec = event_of(spec);
   if (count < 0) {
     const auto hits = s.log_last(request, static_cast<size_t>(-count), watcher);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "session/modules.h"
 #include "session/present.h"
 
 namespace backstep::cluster {
@@ -16,25 +17,36 @@ using replayer::Tap;
 using session::Session;
 using timeline::Arrival;
 
-// What a step begins with.
+// The innermost function that is not in a library of the system's: whoever steps through a program means
+// that, also where the program stands in a call of it.
 struct Frame {
   int tid = 0;
-  size_t depth = 0;  // functions on the stack; inlined ones are not counted
+  size_t depth = 0;  // functions around it; inlined ones are not counted
   Address pc = 0, caller = 0;
   std::string file;
   int line = 0;
 };
+
+bool is_own(Session& s, Address pc) {
+  const symbols::Module* module = s.program().module_at(pc);
+  return module && !session::is_of_the_system(module->name);
+}
 
 Frame frame_now(Session& s) {
   Frame f;
   f.tid = s.timeline().present().state().tid;
   bool complete = false;
   const auto stack = session::Present(s).stack(f.tid, &complete);
-  for (const auto& frame : stack) {
-    if (frame.inlined) continue;  // a part of the next one
-    if (++f.depth == 2) f.caller = frame.pc;
-  }
-  if (!stack.empty()) f.pc = stack[0].pc, f.file = stack[0].file, f.line = stack[0].line;
+  if (stack.empty()) return f;
+  auto own = std::find_if(stack.begin(), stack.end(), [&](const auto& frame) { return is_own(s, frame.pc); });
+  if (own == stack.end()) own = stack.begin();
+  f.pc = own->pc, f.file = own->file, f.line = own->line;
+  // An inlined function is a part of the next frame.
+  const auto real = std::find_if(own, stack.end(), [](const auto& frame) { return !frame.inlined; });
+  if (real == stack.end()) return f;
+  f.depth = static_cast<size_t>(
+      std::count_if(real + 1, stack.end(), [](const auto& frame) { return !frame.inlined; }));
+  if (real + 1 != stack.end()) f.caller = (real + 1)->pc;
   return f;
 }
 
@@ -68,7 +80,7 @@ bool run_to(Session& s, const timeline::Taps& taps, bool back, const IsIt& is_it
 
 void step_line(Session& s, bool back) {
   const Frame from = frame_now(s);
-  timeline::Taps taps = line_starts(s, s.timeline().now().pc);
+  timeline::Taps taps = line_starts(s, from.pc);
   if (!back && from.caller) taps.stop_at(from.caller);
   const auto is_next = [&](const Frame& f) {
     if (f.tid != from.tid || f.depth > from.depth) return false;
@@ -82,7 +94,7 @@ void step_out(Session& s, bool back) {
   const Frame from = frame_now(s);
   timeline::Taps taps;
   if (back) {
-    const auto function = s.program().function_at(s.timeline().now().pc);
+    const auto function = s.program().function_at(from.pc);
     if (!function) throw Error("it is not known which function this is");
     taps.stop_at(function->entry);
     if (s.timeline().now().pc != function->entry &&
@@ -152,19 +164,20 @@ Place step(const Causality& causality, Breaking& breaking, Sessions& sessions, P
 
 Cut stepped(Breaking& breaking, const Cut& cut, ProcessId process, const Place& place, bool optimistic,
             bool back) {
-  const Breakpoint here{process, place.at, "stepped", 1};
-  Cut next;
+  constexpr const char* kStepped = "stepped";
+  const Breakpoint here{process, place.at, kStepped, 1};
+  // Who was stopped at a breakpoint of the user's stays there; who was only stepped goes on.
+  std::vector<Breakpoint> others;
+  for (const Breakpoint& b : cut.breakpoints)
+    if (b.process != process && b.spec != kStepped && cut.places[b.process].stopped) others.push_back(b);
   if (optimistic) {
-    // Who was stopped stays so.
-    std::vector<Breakpoint> all{here};
-    for (const Breakpoint& b : cut.breakpoints)
-      if (b.process != process) all.push_back(b);
-    next = breaking.optimistic(all);
-  } else {
-    next = back ? breaking.optimistic({here}, &cut) : breaking.causal({here}, &cut);
-    next.kind = Cut::Causal;
+    others.push_back(here);
+    return breaking.optimistic(others);
   }
-  next.name.clear();
+  Cut next = back ? breaking.optimistic({here}, &cut) : breaking.causal({here}, &cut);
+  next.kind = Cut::Causal;
+  for (const Breakpoint& b : others)
+    if (next.places[b.process].stopped) next.breakpoints.push_back(b);
   return next;
 }
 

@@ -19,6 +19,7 @@
 #include "engine/layout.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
+#include "recording/event_check.h"
 
 namespace backstep::recording {
 
@@ -155,6 +156,9 @@ std::optional<Chunk> LogFile::next() {
     uint32_t running = 0;
     uint64_t at = 0;
     EventKind last_kind = EventKind::None;
+    Tick tick = header.first_tick;
+    const char* wrong = nullptr;
+    Event checked;
     while (at < used) {
       EventHeader event{};
       if (available - at < kMinEvent) break;
@@ -164,6 +168,8 @@ std::optional<Chunk> LogFile::next() {
       uint16_t check;
       std::memcpy(&check, start + at + event.size - 2, 2);
       if (check != static_cast<uint16_t>(sum)) break;
+      wrong = check_event({start + at, event.size}, tick, checked);
+      if (wrong) break;
       running = sum;
       at += event.size;
       last_kind = static_cast<EventKind>(event.kind);
@@ -181,7 +187,10 @@ std::optional<Chunk> LogFile::next() {
                               offset_ + sizeof header + i, chunks_);
         break;
       }
-    if (at < used) {
+    if (wrong) {
+      damage_ = fmt::format("the log is damaged at byte {}: event {} {}", offset_ + sizeof header + at,
+                            events_, wrong);
+    } else if (at < used) {
       damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}",
                             offset_ + sizeof header + at, events_);
     } else if (running != crc) {
@@ -313,9 +322,12 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
   EventHeader header{};
   if (bytes.size() < kMinEvent) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  uint64_t number = e.number;
-  e = Event{};
-  e.number = number;
+  // What it has allocated is used again.
+  Event fresh;
+  fresh.number = e.number;
+  fresh.pieces = std::move(e.pieces), fresh.values = std::move(e.values);
+  fresh.pieces.clear(), fresh.values.clear();
+  e = std::move(fresh);
   e.kind = static_cast<EventKind>(header.kind);
   e.flags = header.flags;
   e.nr = header.nr;
@@ -325,7 +337,9 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
   if (e.flags & kOrdered) e.order = c.order(order ? *order : unknown);
   e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
   auto place = [&] {
+    const Tick before = tick;
     tick += c.varint();
+    if (tick < before) c.ok = false;
     e.tick = tick;
     e.pc = c.varint();
   };
