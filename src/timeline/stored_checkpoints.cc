@@ -10,7 +10,6 @@
 #include "timeline/stored_checkpoints.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -20,8 +19,8 @@ namespace {
 
 constexpr uint64_t kMaxBytes = recording::kMaxCheckpointBytes;
 constexpr size_t kMaxFiles = 1000;
-constexpr double kPartSeconds = 0.45;  // of a window that is divided, or more: while its table is made
-constexpr double kWriterShare = 4;     // at least so many times as long as one takes to be written
+constexpr double kShortSeconds = 0.25;  // between two, in a window that is divided
+constexpr double kWriterShare = 4;      // at least so many times as long as one takes to be written
 
 }  // namespace
 
@@ -84,19 +83,15 @@ bool StoredCheckpoints::due_at_end(const Position& at, double ticks_per_second) 
   return static_cast<double>(at.tick - (earlier ? earlier->at.tick : 0)) >= seconds_ / 4 * ticks_per_second;
 }
 
-// Who asks about a moment, or follows a value from window to window, replays half of one each time. But each
-// part begins with all code translated anew, so windows as they usually are stay in one piece.
-bool StoredCheckpoints::due_in_window(const Position& from, const Position& at, const Position& to,
+// Who asks about a moment, or follows a value from window to window, replays half of one each time.
+bool StoredCheckpoints::due_in_window(const Position& from, const Position& at,
                                       double ticks_per_second) const {
   if (!enabled() || !making_) return false;
-  const double length = static_cast<double>(at.tick - std::min(at.tick, from.tick));
   // Tests have no long runs, and nothing to say about how long writing takes.
-  static const char* const wanted = std::getenv("BACKSTEP_TABLE");
-  if (wanted) return length >= std::strtod(wanted, nullptr) * ticks_per_second;
-  const double least = spacing(at, kPartSeconds, ticks_per_second);
-  const double whole = static_cast<double>(to.tick - std::min(to.tick, from.tick));
-  if (least == 0 || whole < 2 * least) return false;
-  return length >= whole / std::floor(whole / least);
+  static const bool always = std::getenv("BACKSTEP_TABLE") != nullptr;
+  if (always) return true;
+  const double ticks = spacing(at, std::min(seconds_, kShortSeconds), ticks_per_second);
+  return ticks > 0 && static_cast<double>(at.tick - std::min(at.tick, from.tick)) >= ticks;
 }
 
 void StoredCheckpoints::make(Worker& worker, const Position& at, bool patient, bool written) {

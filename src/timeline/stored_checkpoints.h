@@ -31,9 +31,8 @@ class StoredCheckpoints {
   bool due(const Position& at, double ticks_per_second) const;
   // … in front of the end of the recording, where everybody wants to be.
   bool due_at_end(const Position& at, double ticks_per_second) const;
-  // Is it time for one in the middle of a window that is long to replay?
-  bool due_in_window(const Position& from, const Position& at, const Position& to,
-                     double ticks_per_second) const;
+  // Is a window that began at `from` long enough to end here, if it is to be short to replay?
+  bool due_in_window(const Position& from, const Position& at, double ticks_per_second) const;
   // Has a copy of the worker write one. `patient`: behind the one that is being written, if there is one.
   // `written`: with what the worker has written to since the last time.
   void make(Worker& worker, const Position& at, bool patient, bool written = true);

@@ -104,9 +104,9 @@ void Timeline::store(Worker& worker, const Position& at, bool at_end) {
   }
 }
 
-bool Timeline::store_in_window(Worker& worker, const Position& from, const Position& at, const Position& to) {
+bool Timeline::store_in_window(Worker& worker, const Position& from, const Position& at) {
   gather_stored(false);
-  if (!stored_.due_in_window(from, at, to, ticks_per_second_)) return false;
+  if (!stored_.due_in_window(from, at, ticks_per_second_)) return false;
   stored_.make(worker, at, true, false);
   gather_stored(true);
   return std::any_of(checkpoints_.begin(), checkpoints_.end(),

@@ -162,8 +162,8 @@ class Timeline {
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
   double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
   void store(Worker& worker, const Position& at, bool at_end);
-  // A checkpoint in the recording in the middle of a window. False: there is none.
-  bool store_in_window(Worker& worker, const Position& from, const Position& at, const Position& to);
+  // A checkpoint in the recording at the end of a part of a window. False: there is none.
+  bool store_in_window(Worker& worker, const Position& from, const Position& at);
   void gather_stored(bool wait);
   // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
   void count_written(Worker& worker, const Position& from, Tick to) const;
