@@ -123,7 +123,7 @@ void Recorder::send_bodies_off(int signo) {
   if (!dying_) dying_ = &process_.current();
   for (const auto& [name, task] : turns_.tasks()) {
     const Thread* thread = task->thread;
-    if (!thread || thread->lodger || !task->body || task->body->tid != thread->tid) continue;
+    if (!thread || thread->lodger || task->lost || !task->body || task->body->tid != thread->tid) continue;
     Departure d;
     d.tid = thread->tid;
     if (thread == dying_) {

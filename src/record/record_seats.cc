@@ -173,7 +173,7 @@ bool Recorder::leave_first_to_wait(uint64_t nr) {
 
 // The one with its tid, if that is not where the runner is.
 Body* Recorder::kernel_thread_of(const Task& task) const {
-  if (!task.thread || task.thread->lodger) return nullptr;
+  if (!task.thread || task.thread->lodger || task.lost) return nullptr;
   if (task.body && task.body->tid == task.thread->tid) return task.body.get();
   return home_ && home_->tid == task.thread->tid && seat_ != home_.get() ? home_.get() : nullptr;
 }

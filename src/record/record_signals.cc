@@ -140,7 +140,7 @@ void Recorder::route_signals() {
     const siginfo_t info = s.pending[i];
     const uint64_t bit = 1ull << (info.si_signo - 1);
     auto takes = [&](Task& t) {
-      if (t.thread->lodger) return false;
+      if (t.thread->lodger || t.lost) return false;
       return !(mask_of(t) & bit);
     };
     Task* target = turns_.first();

@@ -240,7 +240,7 @@ void Recorder::pass_turn(TurnReason reason, bool between) {
     turns_.set_current(next, monotonic_ns());
     if (reason == TurnReason::Ended) {
       Thread& ended = *from.thread;
-      published_.thread_ended(ended.tid);
+      published_.thread_ended(ended.tid);  // it may have been told of since
       turns_.remove(from);
       process_.end_thread(ended);
       set_real_mask();
@@ -370,6 +370,18 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   } else if (!start_body(*body)) {
     return logged(-EAGAIN);
   }
+  // Since Linux 6.9, which says EINVAL before that.
+  constexpr uint64_t kOfThread = O_EXCL;
+  int64_t pidfd = -1;
+  if (flags & CLONE_PIDFD) {
+    pidfd = -EFAULT;
+    if (process_.writable(args[2], 4)) pidfd = syscall(SYS_pidfd_open, body->tid, kOfThread);
+    if (pidfd == -1) pidfd = -errno;
+    if (pidfd < 0) {
+      turns_.retire(std::move(body));
+      return logged(pidfd);
+    }
+  }
   Thread& thread = process_.start_thread(flags, args[1], args[4], body->tid);
   const int tid = thread.tid;
   if (const std::string name = thread_name(); !name.empty())
@@ -377,6 +389,7 @@ int64_t Recorder::do_clone(const uint64_t args[6]) {
   if (flags & CLONE_CHILD_CLEARTID) thread.clear_child_tid = args[3];
   if (flags & CLONE_PARENT_SETTID) poke(args[2], static_cast<uint32_t>(tid));
   if (flags & CLONE_CHILD_SETTID) poke(args[3], static_cast<uint32_t>(tid));
+  if (pidfd >= 0) poke(args[2], static_cast<uint32_t>(pidfd));
   Task& task = turns_.add(thread, std::move(body));
   task.seat = turns_.current().seat;
   task.table = turns_.current().table;
@@ -438,6 +451,12 @@ void Recorder::do_exit_thread(int status) {
     finish(EndKind::Exit, status & 0xff,
            context().rip - 2);  // as the kernel since 5.17: the last one's status
   leave_own_files();
+  // At once: the next one to have the turn may wait for somebody who waits for this thread's end. (The first
+  // kernel thread of a process stays.)
+  Task& task = turns_.current();
+  task.lost = true;
+  published_.thread_ended(thread.tid);
+  if (task.body && task.body->tid == thread.tid && thread.tid != getpid()) end_body(*task.body);
   thread.in_call = true;
   pass_turn(TurnReason::Ended);
 }

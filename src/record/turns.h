@@ -70,7 +70,7 @@ struct Task {
   int stop = 0;                  // status for wait4 that its tracer has not asked for yet
   std::shared_ptr<Body> seat;    // where the runner is while it has the turn; null: where it is usually
   std::shared_ptr<Table> table;  // null: the one that the program began with
-  bool lost = false;             // its body was killed
+  bool lost = false;             // its body was killed, or leaves
   // Where others see whether it waits (published.h); null: nowhere.
   uint32_t* shown = nullptr;
   void show(bool waits) const {
