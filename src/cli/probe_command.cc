@@ -9,9 +9,11 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "cli/probe_check.h"
 #include "cli/probe_output.h"
 #include "engine/layout.h"
 #include "probe/build.h"
+#include "probe/check.h"
 #include "probe/run.h"
 #include "probe/toolchain.h"
 
@@ -83,11 +85,13 @@ void print_report(const probe::Built& built) {
 int probe_command(const Args& args) {
   Asking asking;
   std::vector<std::string> places, arguments, flags;
-  std::string output;
-  bool only_compile = false, tag = false, parallel = false;
+  std::string output, program;
+  bool only_compile = false, tag = false, parallel = false, check = false;
   CommandLine line(
       "probe",
-      "[options] --at PLACE CODE [DIR]\n       backstep probe [options] SOURCE... [DIR] [-- COMPILER-FLAGS]",
+      "[options] --at PLACE CODE [DIR]\n       backstep probe [options] SOURCE... [DIR] [-- "
+      "COMPILER-FLAGS]\n       "
+      "backstep probe --check [SOURCE...] [DIR] [-- COMPILER-FLAGS]",
       "Runs C or C++ code of yours inside of a recorded run, whenever the run comes to a place. The code "
       "sees\n"
       "what can be seen there (parameters, local and global variables, 'this', types and functions of the\n"
@@ -103,7 +107,8 @@ int probe_command(const Args& args) {
       "  backstep probe --at enter 'static int calls; printf(\"%d %s\\n\", ++calls, name);' inventory-1\n"
       "  backstep probe --at a.c:10 @first.cc --at b.c:20 @second.cc\n"
       "  backstep probe parse.c -- -Iinclude -DNDEBUG             # its debug regions\n"
-      "  backstep probe --compile --at parse.c:42 'puts(s->name);'      # what is where, only");
+      "  backstep probe --compile --at parse.c:42 'puts(s->name);'      # what is where, only\n"
+      "  backstep probe --check parse.c                           # is it still what was recorded?");
   asking.add_options(line);
   line.add_option("--at", places, "where the code is to run; may be given several times, each with a CODE")
       .type_name("PLACE")
@@ -113,6 +118,10 @@ int probe_command(const Args& args) {
                 "on all processors; the code begins anew in each part of the run, so this is\n"
                 "for code that keeps nothing from one time to the next");
   line.add_flag("--compile", only_compile, "only build the code, and say where its variables are");
+  line.add_flag("--check", check,
+                "only say whether the program's files are those that were recorded, section by section, and\n"
+                "whether the SOURCEs still compile to it; what differs, and which lines have moved");
+  line.add_option("--program", program, "with --check: the program's file is this one now").type_name("FILE");
   line.add_option("--output", output, "keep the module that the code was built to as FILE").type_name("FILE");
   line.add_option("CODE", arguments);
   Args ours = args;
@@ -126,15 +135,17 @@ int probe_command(const Args& args) {
         fmt::format("what is to run at '{}'? Each --at needs its code: backstep probe --at PLACE CODE",
                     places[arguments.size()]),
         kExitUsage);
-  if (arguments.empty())
+  if (check && !places.empty())
+    throw Error("--check compares sources and the program with the recording; it takes no --at", kExitUsage);
+  if (arguments.empty() && !check)
     throw Error(
         "what is to run, and where? For example: backstep probe --at parse.c:42 'printf(\"%d\\n\", n);', or "
         "backstep probe parse.c with debug regions in it",
         kExitUsage);
   // "SOURCE... -- FLAGS DIR" is understood, too.
   if (!flags.empty() && !flags.back().starts_with('-')) asking.take_dir(flags, 0);
-  if (asking.dir.empty() && !is_source(arguments.back()))
-    asking.take_dir(arguments, std::max<size_t>(places.size(), 1));
+  if (asking.dir.empty() && !arguments.empty() && !is_source(arguments.back()))
+    asking.take_dir(arguments, check ? 0 : std::max<size_t>(places.size(), 1));
   for (size_t i = places.size(); i < arguments.size(); i++)
     if (!is_source(arguments[i]))
       throw Error(fmt::format("'{}' is neither a C or C++ source nor a recording; 'backstep ls' lists these",
@@ -143,6 +154,13 @@ int probe_command(const Args& args) {
 
   auto session = asking.open();
   const probe::TemporaryFolder folder;
+  if (check) {
+    std::vector<probe::SourceFile> sources;
+    for (const std::string& path : arguments) sources.push_back({path, flags});
+    const probe::Check found = probe::check(*session, program, sources, folder.path());
+    print_check(found, asking.json);
+    return found.same() ? 0 : kExitFailure;
+  }
   probe::BuildRequest request{.snippets = {}, .sources = {}, .base = layout::kProbe, .folder = folder.path()};
   for (size_t i = 0; i < places.size(); i++) request.snippets.push_back(snippet(places[i], arguments[i]));
   for (size_t i = places.size(); i < arguments.size(); i++) request.sources.push_back({arguments[i], flags});

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "engine/host_ops.h"
 #include "events/recorded_call.h"
+#include "guest/socket_address.h"
 #include "guest/syscall_print.h"
 #include "guest/syscall_table.h"
 
@@ -23,9 +24,9 @@ using Json = nlohmann::ordered_json;
 using recording::EndKind;
 using recording::EventKind;
 
-constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
-                                  "memory", "start",   "checksum", "note",   "end",
-                                  "file",   "turn",    "shared",   "gap",    "resize"};
+constexpr const char* kKinds[] = {"none",   "syscall",  "instr",  "signal", "map",  "memory",
+                                  "start",  "checksum", "note",   "end",    "file", "turn",
+                                  "shared", "gap",      "resize", "channel"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -61,6 +62,36 @@ std::string values_text(const recording::Event& event) {
   std::string out;
   for (uint64_t value : event.values) out += fmt::format("{}{:#x}", out.empty() ? "" : ", ", value);
   return out;
+}
+
+std::string channel_text(const recording::ChannelName& c) {
+  const char* const kReasons[] = {"there at the start", "made", "received", "named"};
+  const auto reason = static_cast<size_t>(c.reason);
+  std::string out =
+      fmt::format("channel {} ({}): ", c.fd, reason < std::size(kReasons) ? kReasons[reason] : "?");
+  if (c.object == recording::ChannelObject::Pipe) return out + fmt::format("pipe {}", c.inode);
+  out += fmt::format("socket {}", c.cookie);
+  const std::string local = guest::socket_address(c.local).text(),
+                    peer = guest::socket_address(c.peer).text();
+  if (!local.empty()) out += " " + local;
+  if (!peer.empty()) out += " -> " + peer;
+  return out;
+}
+
+Json channel_json(const recording::ChannelName& c) {
+  Json j = {{"fd", c.fd}, {"reason", static_cast<int>(c.reason)}};
+  if (c.object == recording::ChannelObject::Pipe) {
+    j["pipe"] = c.inode;
+    return j;
+  }
+  j["socket"] = c.cookie;
+  if (c.net) j["net"] = c.net;
+  j["family"] = c.family;
+  if (c.type) j["type"] = c.type;
+  if (c.peer_pid) j["peer_pid"] = c.peer_pid;
+  j["local"] = to_utf8(guest::socket_address(c.local).text());
+  j["peer"] = to_utf8(guest::socket_address(c.peer).text());
+  return j;
 }
 
 std::string signal_text(const recording::Event& event) {
@@ -197,6 +228,8 @@ std::string event_text(const recording::Event& event, size_t strings) {
       return "note: " + event.text;
     case EventKind::End:
       return end_text(event);
+    case EventKind::Channel:
+      return channel_text(event.channel);
     case EventKind::None:
       break;
   }
@@ -258,6 +291,9 @@ Json event_json(const recording::Event& event, size_t strings) {
       break;
     case EventKind::Turn:
       j["next_thread"] = event.next_thread;
+      break;
+    case EventKind::Channel:
+      j["channel"] = channel_json(event.channel);
       break;
     case EventKind::Checksum:
       j["checksum"] = event.digest;

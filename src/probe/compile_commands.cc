@@ -44,8 +44,32 @@ std::vector<std::string> meaning(const std::vector<std::string>& flags) {
   return out;
 }
 
-// As a shell would take it apart.
-std::vector<std::string> words(const std::string& command) {
+bool read_database(const fs::path& database, const fs::path& source, CompileCommand& to) {
+  std::ifstream file(database);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_array()) return false;
+  for (const auto& entry : json) {
+    if (!entry.is_object()) continue;
+    const std::string folder = entry.value("directory", ""), name = entry.value("file", "");
+    std::error_code failed;
+    if (!fs::equivalent(fs::path(folder) / name, source, failed)) continue;
+    std::vector<std::string> all;
+    if (entry.contains("arguments") && entry["arguments"].is_array()) {
+      for (const auto& a : entry["arguments"])
+        if (a.is_string()) all.push_back(a.get<std::string>());
+    } else {
+      all = words_of(entry.value("command", ""));
+    }
+    to.folder = folder;
+    to.flags = meaning(all);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> words_of(const std::string& command) {
   std::vector<std::string> out;
   std::string word;
   bool any = false;
@@ -70,31 +94,6 @@ std::vector<std::string> words(const std::string& command) {
   if (any) out.push_back(word);
   return out;
 }
-
-bool read_database(const fs::path& database, const fs::path& source, CompileCommand& to) {
-  std::ifstream file(database);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_array()) return false;
-  for (const auto& entry : json) {
-    if (!entry.is_object()) continue;
-    const std::string folder = entry.value("directory", ""), name = entry.value("file", "");
-    std::error_code failed;
-    if (!fs::equivalent(fs::path(folder) / name, source, failed)) continue;
-    std::vector<std::string> all;
-    if (entry.contains("arguments") && entry["arguments"].is_array()) {
-      for (const auto& a : entry["arguments"])
-        if (a.is_string()) all.push_back(a.get<std::string>());
-    } else {
-      all = words(entry.value("command", ""));
-    }
-    to.folder = folder;
-    to.flags = meaning(all);
-    return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 CompileCommand compile_command(const std::string& path, const std::vector<std::string>& given) {
   CompileCommand command;

@@ -15,4 +15,7 @@ struct CompileCommand {
 // language, by the file's name, if there is none. `given`: flags from the command line, which replace it.
 CompileCommand compile_command(const std::string& path, const std::vector<std::string>& given);
 
+// A command taken apart as a shell would.
+std::vector<std::string> words_of(const std::string& command);
+
 }  // namespace backstep::probe

@@ -21,10 +21,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "probe/assembly.h"
-#include "probe/compile_commands.h"
 #include "probe/complaints.h"
-#include "probe/source_lines.h"
+#include "probe/regions_unit.h"
 #include "session/modules.h"
 #include "symbols/program_index.h"
 #include "symbols/program_unit.h"
@@ -34,16 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using symbols::Scope;
-
-std::string absolute(const std::string& folder, const std::string& path) {
-  const fs::path p(path);
-  const fs::path whole = p.is_absolute() ? p : (folder.empty() ? fs::current_path() : fs::path(folder)) / p;
-  return whole.lexically_normal().string();
-}
-
-std::string last_part(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 const char* key_of(const Scope& scope) {
   return scope.linkage ? scope.linkage : scope.name;
@@ -105,37 +93,26 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
+// A call that was inlined begins with the line of the caller, in code that is the callee's already: lines of
+// other functions do not count.
+void drop_strangers(std::map<std::string, RecordedFunction>& recorded) {
+  std::map<std::string, std::set<int>> begins;  // by file
+  for (const auto& [name, r] : recorded) begins[r.file].insert(r.lines.first);
+  for (auto& [name, r] : recorded) {
+    const auto& all = begins[r.file];
+    const auto next = all.upper_bound(r.lines.first);
+    std::erase_if(r.lines.lines,
+                  [&](int line) { return line < r.lines.first || (next != all.end() && line >= *next); });
+  }
+}
+
 }  // namespace
 
-struct Regions::Unit {
-  // One function of the source that a region is in.
-  struct Around {
-    std::string symbol;
-    FunctionLines now;
-  };
-  // Of one region.
-  struct Work {
-    std::vector<std::string> names;  // that are parameters
-    std::set<std::string> gone;      // … that have no value; and why
-    std::map<std::string, std::string> why;
-    bool self = false;
-    size_t first_place = 0, places = 0;
-    std::vector<std::string> functions;  // for each place: the symbol of the function around it
-  };
-  struct Recorded {
-    FunctionLines lines;
-    std::string file;
-  };
-
-  std::string path, stem;
-  CompileCommand command;
-  std::optional<Assembly> outline;
-  std::optional<Preprocessed> code;
-  size_t first_region = 0;
-  std::vector<Work> work;
-  std::map<std::string, Recorded> recorded;  // functions of this file in the recorded program, by symbol
-  bool only_debug_code = false;
-};
+std::string absolute(const std::string& folder, const std::string& path) {
+  const fs::path p(path);
+  const fs::path whole = p.is_absolute() ? p : (folder.empty() ? fs::current_path() : fs::path(folder)) / p;
+  return whole.lexically_normal().string();
+}
 
 std::vector<std::string> Regions::arguments(const Unit& unit, bool probing) const {
   std::vector<std::string> out = unit.command.flags;
@@ -179,10 +156,16 @@ void Regions::preprocess(Unit& unit) {
   auto all = arguments(unit, true);
   all.emplace_back("-E");
   all.push_back(absolute("", unit.path));
-  unit.code.emplace(run(unit, all).output);
+  const std::string text = run(unit, all).output;
+  // Without the header these words have stayed what they are.
+  for (const Token& t : tokens_of(text))
+    if (t.kind == Token::Kind::Name && (t.text == "BACKSTEP_BEGIN" || t.text == "rdb_begin"))
+      throw Error(
+          fmt::format("'{}' has debug regions, but does not say #include <backstep/debug.h>", unit.path));
+  unit.code.emplace(text);
 }
 
-void Regions::add(const SourceFile& source) {
+Regions::Unit Regions::begin(const SourceFile& source) {
   if (!fs::is_regular_file(source.path))
     throw Error(fmt::format("there is no source file '{}'", source.path), kExitUsage);
   Unit unit;
@@ -193,7 +176,6 @@ void Regions::add(const SourceFile& source) {
   preprocess(unit);
   outline(unit);
   // Which functions of the file the recorded program has.
-  const std::string file = last_part(unit.path);
   for (const symbols::Module& module : session_.program().modules()) {
     if (session::is_of_the_system(module.name)) continue;
     for (const auto& code : session_.program().line_table(module)) {
@@ -201,7 +183,7 @@ void Regions::add(const SourceFile& source) {
       const Scope* scope = site.unit ? site.unit->scope_at(site.address) : nullptr;
       const char* key = scope ? key_of(*scope) : nullptr;
       if (!key || !unit.outline->defined().count(key)) continue;
-      Unit::Recorded& r = unit.recorded[key];
+      RecordedFunction& r = unit.recorded[key];
       r.lines.first = site.unit->line_of(*scope);
       if (const char* declared = site.unit->file_of(*scope); declared && code.file == declared) {
         r.file = code.file;
@@ -210,6 +192,12 @@ void Regions::add(const SourceFile& source) {
     }
   }
   unit.only_debug_code = unit.recorded.empty();
+  drop_strangers(unit.recorded);
+  return unit;
+}
+
+void Regions::add(const SourceFile& source) {
+  Unit unit = begin(source);
   const auto& found = unit.code->regions();
   if (found.empty() && !unit.only_debug_code)
     throw Error(
@@ -226,6 +214,23 @@ void Regions::add(const SourceFile& source) {
   compile(unit);
 }
 
+// How a function's lines moved since the recorded program was built.
+std::optional<LineMove> Regions::move_of(const Unit& unit, const SourceFunction& a,
+                                         const RecordedFunction& recorded, const std::string& file) {
+  std::vector<std::pair<int, int>> all;
+  for (const SourceRegion& r : unit.code->regions())
+    if (absolute(unit.command.folder, r.file) == file) all.emplace_back(r.line, r.last);
+  // The function behind it.
+  std::optional<std::pair<int, int>> next;
+  for (const auto& [name, r] : unit.recorded) {
+    const auto& symbol = unit.outline->defined().at(name);
+    if (symbol.first_line > *a.now.lines.rbegin() && r.file == recorded.file &&
+        (!next || symbol.first_line < next->first))
+      next = {symbol.first_line, r.lines.first};
+  }
+  return LineMove::find(a.now, recorded.lines, all, next);
+}
+
 void Regions::find_places(Unit& unit, size_t number) {
   const SourceRegion& region = unit.code->regions()[number];
   Region& shown = regions_[unit.first_region + number];
@@ -234,7 +239,7 @@ void Regions::find_places(Unit& unit, size_t number) {
   const std::string where = fmt::format("{}:{}", region.file, region.line);
   // The functions around it: several, of a template.
   const std::string file = absolute(unit.command.folder, region.file);
-  std::vector<Unit::Around> around;
+  std::vector<SourceFunction> around;
   int least = 1 << 30;
   for (const auto& [name, symbol] : unit.outline->defined()) {
     if (!symbol.function) continue;
@@ -256,7 +261,7 @@ void Regions::find_places(Unit& unit, size_t number) {
                     "other ways, too. Put it "
                     "behind the next statement, or in front of the one before",
                     where, region.next));
-  for (const Unit::Around& a : around) {
+  for (const SourceFunction& a : around) {
     const auto recorded = unit.recorded.find(a.symbol);
     const std::string title = symbols::demangle(a.symbol);
     shown.name = title;
@@ -268,18 +273,7 @@ void Regions::find_places(Unit& unit, size_t number) {
                       "says when it is reached. Put "
                       "it in front of a statement of that block",
                       where));
-    std::vector<std::pair<int, int>> all;
-    for (const SourceRegion& r : unit.code->regions())
-      if (absolute(unit.command.folder, r.file) == file) all.emplace_back(r.line, r.last);
-    // The function behind it.
-    std::optional<std::pair<int, int>> next;
-    for (const auto& [name, r] : unit.recorded) {
-      const auto& symbol = unit.outline->defined().at(name);
-      if (symbol.first_line > end && r.file == recorded->second.file &&
-          (!next || symbol.first_line < next->first))
-        next = {symbol.first_line, r.lines.first};
-    }
-    const auto move = LineMove::find(a.now, recorded->second.lines, all, next);
+    const auto move = move_of(unit, a, recorded->second, file);
     if (!move)
       throw Error(
           fmt::format("{}: '{}' was changed since the program was built, by more than debug regions: it was "

@@ -1,6 +1,7 @@
 // Debug regions in sources of the program: found, placed in the recorded program, compiled.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,30 @@
 namespace backstep::probe {
 
 class Assembly;
+class LineMove;
+struct SourceFunction;
+struct RecordedFunction;
+
+// A function of a source file, compared with the recorded program.
+struct FunctionCheck {
+  enum State {
+    Same,
+    Changed,  // its lines, or its code, by more than debug regions
+    NoCode,   // the recorded program has none of it
+  };
+  std::string name;
+  State state = Same;
+  int line = 0, recorded = 0;  // where it begins, now and in the recorded program
+  std::string why;             // Changed: what shows it
+};
+
+// A source file, compared with the recorded program.
+struct SourceCheck {
+  std::string path;
+  std::vector<FunctionCheck> functions;  // in the order of the file
+  size_t regions = 0;
+  std::string code;  // why its machine code was not compared; empty: it was
+};
 
 // A place of a region, and the function that calls the region there.
 struct RegionPlace {
@@ -36,6 +61,8 @@ class Regions {
 
   // Compiles a source. Throws Error.
   void add(const SourceFile& source);
+  // Only compares it with the recorded program. Throws Error. (regions_check.cc)
+  SourceCheck check(const SourceFile& source);
 
   const std::vector<Region>& regions() const { return regions_; }
   const std::vector<RegionPlace>& places() const { return places_; }
@@ -47,6 +74,10 @@ class Regions {
 
  private:
   struct Unit;
+  Unit begin(const SourceFile& source);
+  static std::optional<LineMove> move_of(const Unit& unit, const SourceFunction& around,
+                                         const RecordedFunction& recorded, const std::string& file);
+  std::string compare_code(const Unit& unit, std::map<std::string, std::string>& differ) const;
   void outline(Unit& unit);
   void preprocess(Unit& unit);
   void find_places(Unit& unit, size_t region);

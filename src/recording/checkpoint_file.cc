@@ -27,6 +27,7 @@
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/error.h"
 #include "base/version.h"
 #include "recording/format.h"
@@ -41,8 +42,10 @@ constexpr int kLevel = 1;  // of compression: the writer shares the machine with
 constexpr char kTemporary[] = ".new-";
 constexpr uint64_t kSaneBody = 1ull << 32;
 
+// Two builds of a version may not mean the same by a state.
 uint64_t program_identity() {
-  return XXH3_64bits(kVersion, std::strlen(kVersion));
+  const std::string_view id = build_id().empty() ? std::string_view(kVersion) : build_id();
+  return XXH3_64bits(id.data(), id.size());
 }
 
 PageHash hash_of(const uint8_t* page) {
@@ -127,7 +130,7 @@ CheckpointFile::CheckpointFile(std::string path, uint64_t log_identity) : path_(
   } else if (header_.check != XXH3_64bits(&header_, offsetof(CheckpointHeader, check))) {
     wrong = "it is damaged";
   } else if (header_.program != program_identity()) {
-    wrong = "another version of Backstep made it";
+    wrong = "another build of Backstep made it";
   } else if (header_.log != log_identity) {
     wrong = "it belongs to another recording";
   } else if (header_.body_offset < sizeof header_ || header_.body_offset > size ||

@@ -4,9 +4,8 @@
 // looked at in this process:
 //
 //   seccomp     a list of the system calls that a replay makes; all others fail with EPERM. Of `ioctl` only
-//   what counts
-//               written pages (never TIOCSTI, which would type into the user's terminal), of `clone`
-//               no namespaces.
+//               what counts written pages (never TIOCSTI, which would type into the user's terminal), of
+//               `clone` no namespaces, and of what can be about other processes only what is about this one.
 //   Landlock    files, by folders; signals and abstract sockets of others; and with it the kernel keeps
 //               the process from the memory of all that are not confined like it. Only for recordings from
 //               elsewhere: debug code of the user's own may read and write files, and what is our own has run
@@ -22,6 +21,7 @@
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,6 +37,7 @@
 #include "recording/checkpoint_file.h"
 #include "recording/made_here.h"
 #include "recording/shared_folder.h"
+#include "replay/written_pages.h"
 
 namespace backstep::replayer {
 namespace {
@@ -46,10 +47,10 @@ namespace {
 constexpr uint32_t kCalls[] = {
     // Talk, and what was opened.
     SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_preadv, SYS_pwritev, SYS_lseek,
-    SYS_close, SYS_close_range, SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_poll, SYS_ppoll, SYS_select,
-    SYS_recvmsg, SYS_sendmsg, SYS_recvfrom, SYS_sendto, SYS_socketpair, SYS_setsockopt, SYS_pipe2,
-    SYS_shutdown, SYS_memfd_create, SYS_userfaultfd, SYS_flock, SYS_utimensat, SYS_ftruncate, SYS_fallocate,
-    SYS_fsync, SYS_fdatasync, SYS_copy_file_range,
+    SYS_close, SYS_close_range, SYS_dup, SYS_dup2, SYS_dup3, SYS_poll, SYS_ppoll, SYS_select, SYS_recvmsg,
+    SYS_sendmsg, SYS_recvfrom, SYS_sendto, SYS_socketpair, SYS_setsockopt, SYS_pipe2, SYS_shutdown,
+    SYS_memfd_create, SYS_userfaultfd, SYS_flock, SYS_utimensat, SYS_ftruncate, SYS_fallocate, SYS_fsync,
+    SYS_fdatasync, SYS_copy_file_range,
     // Files.
     SYS_open, SYS_openat, SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_access,
     SYS_faccessat, SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_mkdir,
@@ -61,11 +62,25 @@ constexpr uint32_t kCalls[] = {
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_rt_sigpending,
     SYS_arch_prctl, SYS_prctl, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getpgid, SYS_setpgid, SYS_getuid,
     SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrandom, SYS_uname, SYS_sysinfo, SYS_getrlimit, SYS_setrlimit,
-    SYS_prlimit64, SYS_getrusage, SYS_times, SYS_time, SYS_gettimeofday, SYS_clock_gettime, SYS_clock_getres,
+    SYS_getrusage, SYS_times, SYS_time, SYS_gettimeofday, SYS_clock_gettime, SYS_clock_getres,
     SYS_clock_nanosleep, SYS_nanosleep, SYS_setitimer, SYS_getitimer, SYS_timer_create, SYS_timer_settime,
     SYS_timer_delete, SYS_timer_gettime, SYS_sched_yield, SYS_sched_getaffinity, SYS_futex,
     SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address, SYS_rseq, SYS_restart_syscall, SYS_fork,
     SYS_vfork, SYS_wait4, SYS_exit, SYS_exit_group};
+
+// What these are allowed with: this number as that argument, all of them.
+struct Only {
+  uint32_t nr;
+  int argument;
+  uint32_t value;
+};
+constexpr Only kOnly[] = {
+    {SYS_setpriority, 0, PRIO_PROCESS},  // checkpoints are written in the background: itself, and not all
+    {SYS_setpriority, 1, 0},             // processes of the user
+    {SYS_prlimit64, 0, 0},               // libc's getrlimit; another's limits are as good as a signal
+};
+// A descriptor's owner is sent a signal when something happens, whoever that is, and any that one likes.
+constexpr uint32_t kOwnersOfDescriptors[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY};
 
 // Numbers of requests to /proc/PID/pagemap and userfaultfd; the last of what terminals are asked.
 constexpr uint32_t kPagemapScan = 0xc0606610;
@@ -87,9 +102,14 @@ class Program {
     list_.push_back({static_cast<uint16_t>(BPF_JMP | test | BPF_K), 1, 0, value});
     answer(action);
   }
-  // The next `count` instructions are passed over unless what was loaded is `value`.
-  void skip_unless(uint32_t value, uint8_t count) {
-    list_.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, count, value});
+  void load_argument(int n) { load(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(n)); }
+  // `rules`, which end with an answer, are for this system call alone. Afterwards its number is loaded still.
+  template <typename Rules>
+  void for_call(uint32_t nr, Rules rules) {
+    list_.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 0, nr});
+    const size_t test = list_.size() - 1;
+    rules();
+    list_[test].jf = static_cast<uint8_t>(list_.size() - test - 1);
   }
   bool install() {
     const sock_fprog program{static_cast<unsigned short>(list_.size()), list_.data()};
@@ -105,27 +125,39 @@ constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kRefuse = SECCOMP_RET_ERRNO | EPE
                    kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
 
 bool confine_calls() {
-  constexpr size_t kLow = offsetof(seccomp_data, args);
   Program p;
   p.load(offsetof(seccomp_data, arch));
   p.answer_unless(BPF_JEQ, AUDIT_ARCH_X86_64, SECCOMP_RET_KILL_PROCESS);
   p.load(offsetof(seccomp_data, nr));
   for (uint32_t nr : kCalls) p.answer_if(BPF_JEQ, nr, kAllow);
   p.answer_if(BPF_JEQ, SYS_clone3, kUnknown);  // libc then takes the older one
-  p.skip_unless(SYS_clone, 4);
-  p.load(kLow);
-  p.answer_if(BPF_JSET, kNamespaces, kRefuse);
-  p.answer(kAllow);
-  p.skip_unless(SYS_setpriority, 4);  // checkpoints are written in the background
-  p.load(kLow + 8);
-  p.answer_unless(BPF_JEQ, 0, kRefuse);  // its own only
-  p.answer(kAllow);
-  p.skip_unless(SYS_ioctl, 12);
-  p.load(kLow + 8);
-  for (uint32_t request : {kPagemapScan, kTerminalSettings, kTerminalSize, kBytesThere})
-    p.answer_if(BPF_JEQ, request, kAllow);
-  p.add(BPF_ALU | BPF_AND | BPF_K, 0xff00);
-  p.answer_if(BPF_JEQ, kUserfaultKind << 8, kAllow);
+  p.for_call(SYS_clone, [&] {
+    p.load_argument(0);
+    p.answer_if(BPF_JSET, kNamespaces, kRefuse);
+    p.answer(kAllow);
+  });
+  for (uint32_t nr : {SYS_setpriority, SYS_prlimit64})
+    p.for_call(nr, [&] {
+      for (const Only& only : kOnly) {
+        if (only.nr != nr) continue;
+        p.load_argument(only.argument);
+        p.answer_unless(BPF_JEQ, only.value, kRefuse);
+      }
+      p.answer(kAllow);
+    });
+  p.for_call(SYS_fcntl, [&] {
+    p.load_argument(1);
+    for (uint32_t command : kOwnersOfDescriptors) p.answer_if(BPF_JEQ, command, kRefuse);
+    p.answer(kAllow);
+  });
+  p.for_call(SYS_ioctl, [&] {
+    p.load_argument(1);
+    for (uint32_t request : {kPagemapScan, kTerminalSettings, kTerminalSize, kBytesThere})
+      p.answer_if(BPF_JEQ, request, kAllow);
+    p.add(BPF_ALU | BPF_AND | BPF_K, 0xff00);
+    p.answer_if(BPF_JEQ, kUserfaultKind << 8, kAllow);
+    p.answer(kRefuse);
+  });
   p.answer(kRefuse);
   return p.install();
 }
@@ -174,7 +206,10 @@ void confine_files(const recording::Library& library, const recording::Recording
   constexpr uint64_t kRead = kReadFile | kReadDir;
   allow_beneath(rules, recording.base(), kRead);
   allow_beneath(rules, library.store().dir(), kRead);
-  allow_beneath(rules, "/proc", kRead);
+  // Where written pages are counted by soft-dirty bits (written_pages.h), every process clears its own
+  // through a file in /proc. To root that folder would be the whole system: its replays do without.
+  const bool clears = geteuid() != 0 && !WrittenPages::kernel_counts_by_itself();
+  allow_beneath(rules, "/proc", clears ? kRead | kWriteFile : kRead);
   // Kept translations are our own work.
   if (const std::string kept = engine::translations_folder(); !kept.empty())
     allow_beneath(rules, kept, kRead);

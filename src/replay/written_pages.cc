@@ -86,6 +86,10 @@ void simplify(std::vector<recording::AddressRange>& ranges) {
   }
 }
 
+bool WrittenPages::kernel_counts_by_itself() {
+  return static_cast<bool>(open_userfault());
+}
+
 void WrittenPages::find_way() {
   way_ = Way::None;
   if ((userfault_ = open_userfault())) {

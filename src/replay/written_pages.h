@@ -27,6 +27,8 @@ class WrittenPages {
   // Pages that may have been written to since start(), ascending; memory that is mapped shared always may
   // have. All others have their old contents. Nullopt: not known.
   std::optional<std::vector<recording::AddressRange>> collect();
+  // Can it without this process writing to its file in /proc?
+  static bool kernel_counts_by_itself();
   // This process is a copy: what the kernel counted belongs to the other one.
   void after_fork();
 

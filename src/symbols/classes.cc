@@ -74,7 +74,7 @@ bool Classes::same_part(const Subobject& a, const Subobject& b) const {
   const size_t tail = last_virtual(a);
   if (tail != last_virtual(b)) return false;
   const bool is_virtual = tail < a.path.size();
-  if (is_virtual != tail < b.path.size()) return false;
+  if (is_virtual != (tail < b.path.size())) return false;
   auto from_end = [](const Subobject& s, size_t n) { return s.path[s.path.size() - 1 - n]; };
   for (size_t n = 0; n < tail; n++)
     if (from_end(a, n)->offset != from_end(b, n)->offset ||

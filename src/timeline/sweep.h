@@ -36,6 +36,8 @@ struct Sweep {
   // is one window then, unless it says that it keeps none.
   std::string debug_module;
   bool stateless = false;
+  // Windows of stored checkpoints that turn out to be long are divided, by new ones.
+  bool divide = false;
   // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
   // window, and the next ones after twice as many each time, up to what is usual.
   Tick hurry = 0;

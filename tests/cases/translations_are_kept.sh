@@ -34,7 +34,8 @@ run a ./prog x
 first=$translated first_ticks=$ticks
 cp out want
 [ "$kept" = 0 ] && [ "$translated" -gt 300 ] || fail "the first run took in $kept and translated $translated"
-files=("$XDG_CACHE_HOME"/backstep/*)
+kept_files() { find "$XDG_CACHE_HOME/backstep" -maxdepth 1 -type f "$@" | sort; } # notes of recordings are a folder there
+mapfile -t files < <(kept_files)
 [ ${#files[@]} = 1 ] && [ "$(stat -c %a "${files[0]}")" = 600 ] || fail "kept files: ${files[*]}"
 run b ./prog x
 [ "$kept" -gt 300 ] && [ "$translated" -lt $((first / 10)) ] || fail "the second run translated $translated of $first"
@@ -45,11 +46,11 @@ run c ./prog x y
 [ "$kept" -gt 300 ] && [ "$ticks" -gt 0 ] && grep -q 'apple 3' out || fail "other arguments"
 
 # --- off ---
-before=$(stat -c '%n %s %y' "$XDG_CACHE_HOME"/backstep/*)
+before=$(kept_files -printf '%p %s %t\n')
 rm -rf off.rec
 expect 0 "$BACKSTEP" record --no-cache --engine-statistics -o off.rec -- ./prog x
 says ' 0 kept'
-[ "$before" = "$(stat -c '%n %s %y' "$XDG_CACHE_HOME"/backstep/*)" ] || fail "--no-cache touched the cache"
+[ "$before" = "$(kept_files -printf '%p %s %t\n')" ] || fail "--no-cache touched the cache"
 
 # --- the program is another one now ---
 cc -O1 -DNUMBER='"two"' -o prog prog.c
@@ -130,6 +131,51 @@ for i in 1 2 3 4 5 6; do
   exact "many-$i"
 done
 ! ls "$XDG_CACHE_HOME"/backstep/*.new 2>/dev/null || fail "an unfinished file was left behind"
+
+# --- children that execute the same, one after the other: the first one's end keeps it for all ---
+cat >children.c <<'C'
+#include <glob.h>
+#include <regex.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int x;
+#define A_BIT_MORE(n) static __attribute__((noinline)) void more##n(void) { if (x) x += n; }
+A_BIT_MORE(0) A_BIT_MORE(1) A_BIT_MORE(2) A_BIT_MORE(3) A_BIT_MORE(4) A_BIT_MORE(5)
+static void (*const more[])(void) = {more0, more1, more2, more3, more4, more5};
+// The number of the only file; 0: there is none.
+static unsigned long file_of(const char *pattern) {
+  unsigned long one = 0;
+  glob_t found = {0};
+  glob(pattern, 0, 0, &found);
+  for (unsigned i = 0; i < found.gl_pathc; i++) {
+    struct stat st;
+    if (stat(found.gl_pathv[i], &st) == 0 && S_ISREG(st.st_mode)) one = st.st_ino;
+  }
+  globfree(&found);
+  return one;
+}
+int main(int argc, char **argv) {
+  int status, changes = 0;
+  for (int i = 0; i < 6; i++) {
+    unsigned long before = file_of(argv[1]);
+    if (fork() == 0) {
+      for (int k = 0; k <= i; k++) more[k]();
+      regex_t regex;
+      _exit(regcomp(&regex, "(ab|[c-f]+){2,3}x$", REG_EXTENDED) || regexec(&regex, "yabcdx", 0, 0, 0));
+    }
+    if (wait(&status) < 0 || status) return 1;
+    changes += file_of(argv[1]) != before;
+  }
+  printf("%d\n", changes);
+}
+C
+cc -O1 -o children children.c
+rm -rf "$XDG_CACHE_HOME"
+run children ./children "$XDG_CACHE_HOME/backstep/*"
+[ "$(cat out)" = 1 ] || fail "six children have written the same $(cat out) times"
+exact children
 
 # --- code that the program changes, back and forth, in its own file's mapping ---
 cat >patch.c <<'C'

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -96,6 +97,17 @@ TEST_F(Confinement, KeepsReplaysFromOtherProcessesProgramsAndTheNetwork) {
     EXPECT_EQ(confined(*r, [&] { return error_of(unshare(CLONE_NEWUSER)); }), EPERM);
     EXPECT_EQ(confined(*r, [&] { return error_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)); }),
               EPERM);
+    // Signals by way of a descriptor's owner, and what is as good as one.
+    EXPECT_EQ(confined(*r, [&] { return error_of(fcntl(pipe_ends[0], F_SETOWN, parent)); }), EPERM);
+    EXPECT_EQ(confined(*r, [&] { return error_of(fcntl(pipe_ends[0], F_SETSIG, SIGKILL)); }), EPERM);
+    EXPECT_EQ(confined(*r,
+                       [&] {
+                         rlimit limit{1, 1};
+                         return error_of(prlimit(parent, RLIMIT_CPU, &limit, nullptr));
+                       }),
+              EPERM);
+    EXPECT_EQ(confined(*r, [&] { return error_of(setpriority(PRIO_PROCESS, parent, 19)); }), EPERM);
+    EXPECT_EQ(confined(*r, [&] { return error_of(setpriority(PRIO_USER, 0, 19)); }), EPERM);
     // It would type into the terminal of whoever replays.
     EXPECT_EQ(confined(*r, [&] { return error_of(ioctl(0, TIOCSTI, "x")); }), EPERM);
     EXPECT_EQ(confined(*r, [&] { return error_of(syscall(SYS_io_uring_setup, 1, nullptr)); }), EPERM);
@@ -117,6 +129,14 @@ TEST_F(Confinement, LetsReplaysDoWhatTheyMust) {
     EXPECT_EQ(confined(*r, [&] { return opened(r->dir() + "/checkpoints/1", O_RDWR | O_CREAT); }),
               r == &foreign_ ? 0 : ENOENT);
     EXPECT_EQ(confined(*r, [&] { return error_of(memfd_create("x", 0)); }), 0);
+    EXPECT_EQ(confined(*r, [&] { return error_of(setpriority(PRIO_PROCESS, 0, 10)); }), 0);
+    EXPECT_EQ(confined(*r,
+                       [] {
+                         rlimit limit{};
+                         return error_of(getrlimit(RLIMIT_STACK, &limit));
+                       }),
+              0);
+    EXPECT_EQ(confined(*r, [] { return error_of(fcntl(0, F_DUPFD_CLOEXEC, 100)); }), 0);
     EXPECT_EQ(confined(*r,
                        [] {
                          const pid_t child = fork();

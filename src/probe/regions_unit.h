@@ -1,0 +1,51 @@
+// One source file with debug regions, on its way through regions.cc.
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "probe/assembly.h"
+#include "probe/compile_commands.h"
+#include "probe/regions.h"
+#include "probe/source_lines.h"
+
+namespace backstep::probe {
+
+// A path of the compiler's, which runs in `folder` (empty: here).
+std::string absolute(const std::string& folder, const std::string& path);
+
+// A function of the source as it is now …
+struct SourceFunction {
+  std::string symbol;
+  FunctionLines now;
+};
+// … and in the recorded program.
+struct RecordedFunction {
+  FunctionLines lines;
+  std::string file;
+};
+
+struct Regions::Unit {
+  // Of one region.
+  struct Work {
+    std::vector<std::string> names;  // that are parameters
+    std::set<std::string> gone;      // … that have no value; and why
+    std::map<std::string, std::string> why;
+    bool self = false;
+    size_t first_place = 0, places = 0;
+    std::vector<std::string> functions;  // for each place: the symbol of the function around it
+  };
+  std::string path, stem;
+  CompileCommand command;
+  std::optional<Assembly> outline;
+  std::optional<Preprocessed> code;
+  size_t first_region = 0;
+  std::vector<Work> work;
+  std::map<std::string, RecordedFunction>
+      recorded;  // functions of this file in the recorded program, by symbol
+  bool only_debug_code = false;
+};
+
+}  // namespace backstep::probe
