@@ -26,6 +26,7 @@ namespace backstep::timeline {
 namespace {
 
 constexpr double kPartSeconds = 0.45;         // of a window that is divided, or more, while it is replayed
+constexpr uint64_t kSome = 1 << 16;           // records, which take some milliseconds
 constexpr uint64_t kMostWaiting = 256 << 20;  // bytes that windows log before it is their turn
 
 // Hands on what a window has logged and nobody has seen.
@@ -47,7 +48,12 @@ class Teller {
     auto* at = static_cast<const uint8_t*>(map) + (window.told - page);
     const uint8_t* end = static_cast<const uint8_t*>(map) + size;
     bool more = true;
-    while (more && at < end) {
+    for (uint64_t looked_at = 0; more && at < end; looked_at++) {
+      // (Of a trace there is all or nothing.)
+      if (looked_at % kSome == kSome - 1 && !sweep_.traced && stop_wanted()) {
+        more = false;
+        break;
+      }
       replayer::TapRecord record;
       std::memcpy(&record, at, sizeof record);
       if (sweep_.traced) {
@@ -85,7 +91,6 @@ class Teller {
                return pc >= r.start && pc < r.end;
              });
     };
-    constexpr uint64_t kSome = 1 << 16;  // stores, which take a millisecond or so
     uint64_t looked_at = 0;
     return window.trace->each(data, [&](const recording::TracedStore& s) {
       if (looked_at++ % kSome == 0 && stop_wanted()) return false;

@@ -30,6 +30,8 @@
 namespace backstep::timeline {
 namespace {
 
+constexpr int kLookAgain = 250;  // ms, whether somebody wants to stop
+
 // --- messages ---
 
 bool send_message(int socket, const std::vector<uint8_t>& bytes, int fd = -1) {
@@ -625,7 +627,9 @@ Unpacker Worker::receive(const Attention* attention) {
     if (first && attention && attention->stop_wanted) told = stop_if_wanted(*attention);
     pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
     if (attention && !told) fds[2].fd = attention->fd;
-    if (poll(fds, 3, -1) < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
+    const int ready = poll(fds, 3, attention && attention->stop_wanted && !told ? kLookAgain : -1);
+    if (ready < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
+    if (ready == 0) told = stop_if_wanted(*attention);
     if (fds[1].revents & POLLIN) {
       char text[4096];
       ssize_t n = ::read(output_read_end, text, sizeof text);
@@ -753,17 +757,22 @@ void Worker::begin_search(const Until& until) {
   send(Command::Search, Packer().put(until));
 }
 
+// Whoever wants to stop may have said so before we began to listen, and a client that has gone away without a
+// word is not heard of.
 Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* attention) {
   std::vector<pollfd> fds;
   for (const Worker* w : workers) fds.push_back({w->socket_.get(), POLLIN, 0});
   fds.push_back({attention ? attention->fd : -1, POLLIN, 0});
-  for (;;) {
-    if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
-      throw Error("cannot wait: " + errno_text(errno));
-    if ((fds.back().revents & (POLLIN | POLLHUP | POLLERR)) && attention->stop_wanted()) {
+  const bool listens = attention && attention->stop_wanted;
+  for (bool look = listens;;) {
+    if (look && attention->stop_wanted()) {
       attention->stop_asked = true;
       return nullptr;
     }
+    if (attention) fds.back().fd = attention->fd;  // nothing more may come from there
+    const int ready = poll(fds.data(), fds.size(), listens ? kLookAgain : -1);
+    if (ready < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
+    look = listens && (ready == 0 || (fds.back().revents & (POLLIN | POLLHUP | POLLERR)));
     for (size_t i = 0; i < workers.size(); i++)
       if (fds[i].revents) return workers[i];
   }
