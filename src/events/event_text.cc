@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "engine/host_ops.h"
 #include "events/recorded_call.h"
@@ -108,11 +109,11 @@ std::string signal_text(const recording::Event& event) {
 std::string map_text(const recording::Event& event) {
   auto right = [&](int bit, char c) { return event.prot & bit ? c : '-'; };
   if (event.flags & recording::kGone)
-    return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, event.text);
+    return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, printable(event.text));
   std::string out =
       fmt::format("map {:#x}-{:#x} {}{}{}{}", event.addr, event.addr + event.length, right(PROT_READ, 'r'),
                   right(PROT_WRITE, 'w'), right(PROT_EXEC, 'x'), event.map_flags & MAP_SHARED ? 's' : 'p');
-  if (!event.text.empty()) out += " " + event.text;
+  if (!event.text.empty()) out += " " + printable(event.text);
   if (!event.key.empty()) out += fmt::format(" + {:#x}, contents {}", event.offset, event.key.substr(0, 8));
   return out;
 }
@@ -225,7 +226,7 @@ std::string event_text(const recording::Event& event, size_t strings) {
     case EventKind::Checksum:
       return fmt::format("checksum of memory {:08x}", event.digest);
     case EventKind::Note:
-      return "note: " + event.text;
+      return "note: " + printable(event.text);
     case EventKind::End:
       return end_text(event);
     case EventKind::Channel:

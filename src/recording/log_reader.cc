@@ -72,7 +72,7 @@ uint64_t copy_tail(int fd, uint8_t* data, uint64_t from, uint64_t size) {
 }  // namespace
 
 LogFile::LogFile(const std::string& path) : path_(path) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) throw Error(fmt::format("cannot open the log {}: {}", path, errno_text(errno)));
   struct stat st {};
   fstat(fd.get(), &st);

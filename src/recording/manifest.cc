@@ -191,6 +191,11 @@ bool Manifest::is_intact(std::string text) {
 }
 
 Manifest Manifest::load(const std::string& path) {
+  // 'ls' looks at all there are: a link or a pipe among them must not lead it astray.
+  std::error_code ec;
+  const auto type = std::filesystem::symlink_status(path, ec).type();
+  if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::not_found)
+    throw Error(fmt::format("{} is no ordinary file, so it is not read", path), kExitDivergence);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
   std::stringstream text;
