@@ -11,7 +11,7 @@ _backstep_recordings() {
 
 _backstep() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i
-  local commands="record replay ls info ps dump syscalls count log calls profile coverage query assert why diff allocs races probe sql session events checkpoints trace rm pack"
+  local commands="record replay ls info ps dump syscalls count log calls profile coverage query assert why diff allocs races probe sql cluster session events checkpoints trace rm pack"
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$cur")
@@ -20,7 +20,7 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --no-cache -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --host --no-cache -h --help" ;;
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
@@ -40,6 +40,14 @@ _backstep() {
     query) options="-p --process --at --print --stack --json --no-cache -h --help" ;;
     assert) options="-p --process --from --to --json --no-cache -h --help" ;;
     sql) options="-p --process --json --csv --explain --export --table --schema --replace --no-cache -h --help" ;;
+    cluster)
+      # Commands of its own; behind these, runs, which may be recordings, and options.
+      if [ "$COMP_CWORD" -eq 2 ]; then
+        mapfile -t COMPREPLY < <(compgen -W "record gather check ls info break step goto cuts mark blocked path svg events sql gdb --help" -- "$cur")
+        return
+      fi
+      options="--rsh --messages --causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --quick -q --quiet --explain --json --csv --no-cache -h --help"
+      ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;
     trace) options="--level --budget --remove --jobs --hosts --at-once --job-seconds --tries --job-program --job-options --job -p --process --from --to --json --no-cache -h --help" ;;
@@ -69,7 +77,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "local ssh slurm" -- "$cur")
       return
       ;;
-    profile,--svg | coverage,--lcov | session,--listen | sql,--export | trace,--job | trace,--job-program)
+    cluster,-o | cluster,--output | profile,--svg | coverage,--lcov | session,--listen | sql,--export | trace,--job | trace,--job-program)
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return
       ;;

@@ -5,10 +5,12 @@
 
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace backstep {
 
 int tell(const std::exception& e) {
-  fmt::print(stderr, "backstep: {}\n", e.what());
+  fmt::print(stderr, "backstep: {}\n", printable(e.what(), true));
   const auto* ours = dynamic_cast<const Error*>(&e);
   return ours ? ours->exit_code : kExitFailure;
 }

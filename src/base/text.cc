@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace backstep {
 namespace {
 
@@ -29,6 +31,25 @@ size_t utf8_length(const std::string& s, size_t i) {
 }
 
 }  // namespace
+
+std::string printable(const std::string& text, bool lines) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const size_t n = utf8_length(text, i);
+    // U+0080 to U+009F are a second set of controls.
+    const bool control =
+        c < 0x20 || c == 0x7f || (c == 0xc2 && n == 2 && static_cast<unsigned char>(text[i + 1]) < 0xa0);
+    if (n == 0 || (control && !(lines && (c == '\n' || c == '\t')))) {
+      for (size_t k = 0; k < std::max<size_t>(n, 1); k++)
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + k]));
+    } else {
+      out.append(text, i, n);
+    }
+    i += std::max<size_t>(n, 1);
+  }
+  return out;
+}
 
 std::string quote_bytes(const char* data, size_t size, size_t limit) {
   std::string out = "\"";

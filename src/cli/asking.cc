@@ -77,6 +77,8 @@ session::Stretch Asking::stretch(const session::Session& session) const {
   session::Stretch s;
   if (!from.empty() && from != "start") s.from = session.moment(from);
   if (!to.empty() && to != "end") s.to = session.moment(to);
+  if (s.from && s.to && *s.to < *s.from)
+    throw Error(fmt::format("--to {} is before --from {}", to, from), kExitUsage);
   return s;
 }
 

@@ -32,6 +32,7 @@ int allocs_command(const Args& args);
 int races_command(const Args& args);
 int session_command(const Args& args);
 int coverage_command(const Args& args);
+int cluster_command(const Args& args);
 int probe_command(const Args& args);
 int profile_command(const Args& args);
 

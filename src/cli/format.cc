@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include "base/printable.h"
 
 namespace backstep::cli {
 namespace {
@@ -74,23 +77,22 @@ std::string format_command(const std::vector<std::string>& argv) {
   std::string out;
   for (const auto& arg : argv) {
     if (!out.empty()) out += ' ';
-    bool control = std::any_of(arg.begin(), arg.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    if (!arg.empty() && std::all_of(arg.begin(), arg.end(), is_plain)) {
+    const bool control = printable(arg) != arg;
+    if (!control && !arg.empty() && std::all_of(arg.begin(), arg.end(), is_plain)) {
       out += arg;
     } else if (control) {  // $'…': one line, whatever is in it
       out += "$'";
-      for (unsigned char c : arg) {
-        if (c == '\n')
-          out += "\\n";
-        else if (c == '\t')
-          out += "\\t";
-        else if (c < 0x20 || c == 0x7f)
-          out += fmt::format("\\x{:02x}", c);
-        else if (c == '\'' || c == '\\')
-          (out += '\\') += static_cast<char>(c);
-        else
-          out += static_cast<char>(c);
+      std::string plain;
+      auto flush = [&] { out += printable(std::exchange(plain, "")); };
+      for (char c : arg) {
+        if (c != '\n' && c != '\t' && c != '\'' && c != '\\') {
+          plain += c;
+          continue;
+        }
+        flush();
+        (out += '\\') += c == '\n' ? 'n' : c == '\t' ? 't' : c;
       }
+      flush();
       out += "'";
     } else {
       out += '\'';

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
@@ -124,7 +125,9 @@ void print_tallies(const std::string& title, const std::map<std::string, Tally>&
 }
 
 void print_text(const Info& info) {
-  auto line = [](const char* what, const std::string& text) { fmt::print("{:<11}{}\n", what, text); };
+  auto line = [](const char* what, const std::string& text) {
+    fmt::print("{:<11}{}\n", what, printable(text));
+  };
   line("recording", info.recording.dir());
   if (info.manifest) {
     line("command", format_command(info.manifest->argv));
@@ -194,7 +197,7 @@ void print_text(const Info& info) {
     fmt::print("\nEverything was recorded exactly.\n");
   } else {
     fmt::print("\nUnknown or not exact:\n");
-    for (const auto& note : info.notes) fmt::print("  - {}\n", note);
+    for (const auto& note : info.notes) fmt::print("  - {}\n", printable(note));
   }
 }
 

@@ -58,7 +58,7 @@ int log_command(const Args& args) {
   Asking asking;
   std::vector<std::string> arguments;
   uint64_t limit = ~0ull;
-  uint64_t last = 0;
+  uint64_t last = ~0ull;
   bool stack = false;
   CommandLine line(
       "log", "[options] SPEC ['TEXT {EXPRESSION}…'] [DIR]",
@@ -81,11 +81,15 @@ int log_command(const Args& args) {
   if (arguments.empty())
     throw Error("what is to be logged? For example: backstep log 'parse.c:42' 'n={n}'", kExitUsage);
   asking.take_dir(arguments, 1, 2);
+  if (last != ~0ull && limit != ~0ull)
+    throw Error("--limit wants the first lines, --last the last ones: not both", kExitUsage);
 
   const session::LogText text(arguments.size() > 1 ? arguments[1] : "");
   session::LogRequest request{arguments[0], text.values(), stack, {}};
   const Printer printer{text, text.values(), asking.json, stack};
   ProgressBar bar("looking");
+  if (limit == 0 || last == 0) return 0;
+  if (last == ~0ull) last = 0;
   if (auto several = asking.open_several()) {
     const auto count = several->log(
         request, asking.stretch_of_each(), limit, last,
@@ -108,7 +112,6 @@ int log_command(const Args& args) {
     return 0;
   }
   uint64_t shown = 0;
-  if (limit == 0) return 0;
   const auto count = session->log(
       request,
       [&](const session::Hit& h) {

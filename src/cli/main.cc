@@ -42,6 +42,7 @@ constexpr Command kCommands[] = {
     {"races", "accesses of two threads that nothing orders", races_command},
     {"probe", "your own code, run inside of a recorded run", probe_command},
     {"sql", "the recorded history as tables: calls, stores, system calls, output, …", sql_command},
+    {"cluster", "distributed programs: recordings of several hosts as one run", cluster_command},
     {"session", "a recording that programs can ask, over JSON-RPC", session_command},
     {"events", "the kinds of events, and how they are written", events_command},
     {"checkpoints", "the checkpoints of a recording: list, make, remove", checkpoints_command},

@@ -115,8 +115,13 @@ Option CommandLine::add_option(const char* names, std::vector<std::string>& vari
   return Option(app_->add_option(names, variable, text));
 }
 
+// CLI11 would take -1 for the largest number.
 Option CommandLine::add_option(const char* names, uint64_t& variable, const char* text) {
-  return Option(app_->add_option(names, variable, text));
+  auto* const option = app_->add_option(names, variable, text);
+  option->check([](const std::string& number) {
+    return number.starts_with('-') ? "'" + number + "' is negative" : std::string();
+  });
+  return Option(option);
 }
 
 Option CommandLine::add_option(const char* names, double& variable, const char* text) {

@@ -60,6 +60,10 @@ int record_command(const Args& args) {
                   "first debugging session finds them already (default: none)")
       .type_name("SECONDS")
       .between(0.0, 1e6);
+  line.add_option("--host", options.host,
+                  "name of this host in a distributed run, for 'backstep cluster'\n"
+                  "(default: the machine's)")
+      .type_name("NAME");
   std::string until_failure;
   Hunt hunt;
   line.add_flag("--until-failure{0}", until_failure,

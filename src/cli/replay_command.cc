@@ -56,7 +56,10 @@ int replay_command(const Args& args) {
                   "replay this process of the recorded tree, not the first\n"
                   "(--autopilot: not all): a pid, or #N as in 'backstep ps'")
       .type_name("PID|#N");
-  line.add_option("--serve", options.serve, "only a gdb server, at this address").type_name("[HOST:]PORT");
+  line.add_option("--serve", options.serve,
+                  "only a gdb server: at this port (of this machine alone, if no host\n"
+                  "is said), or at this unix socket (a path with a slash)")
+      .type_name("[HOST:]PORT|PATH");
   line.add_option("--at", options.at,
                   "in gdb: begin at this moment: start, end, N%, @TICK:0xPC, a\n"
                   "bookmark … (as for its goto). Left out: at the signal that\n"

@@ -87,7 +87,7 @@ std::vector<std::string> completion_words() {
     words.emplace_back(t.name);
     for (const auto& c : t.columns) words.emplace_back(c.name);
   }
-  for (const auto& f : trace::functions()) words.push_back(first_word(f.form) + "(");
+  for (const auto& f : trace::functions()) words.push_back(first_word(f.help.form) + "(");
   for (const char* word : kSqlWords) words.emplace_back(word);
   std::sort(words.begin(), words.end());
   words.erase(std::unique(words.begin(), words.end()), words.end());
@@ -175,19 +175,20 @@ bool SqlShell::command(const std::string& line) {
   }
   if (name == ".tables") {
     std::string text;
-    for (const auto& t : trace::tables()) text += fmt::format("{:<12} {}\n", t.name, t.meaning);
+    for (const auto& t : database_.tables()) text += fmt::format("{:<12} {}\n", t.name, t.meaning);
     return print(text);
   }
   if (name == ".functions") {
     std::string text;
-    for (const auto& f : trace::functions()) text += fmt::format("{:<31} {}\n", f.form, f.meaning);
+    for (const auto& f : database_.functions())
+      text += fmt::format("{:<31} {}\n", f.help.form, f.help.meaning);
     return print(text);
   }
   if (name == ".schema") {
     if (argument.empty())
-      return std::all_of(trace::tables().begin(), trace::tables().end(),
+      return std::all_of(database_.tables().begin(), database_.tables().end(),
                          [](const auto& t) { return print(schema_of(t)); });
-    const trace::Table* table = trace::find_table(argument);
+    const trace::Table* table = database_.find_table(argument);
     if (!table) throw Error(fmt::format("there is no table '{}'; .tables lists them", argument), kExitUsage);
     return print(schema_of(*table));
   }

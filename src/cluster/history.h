@@ -83,6 +83,7 @@ struct ChannelEnd {
   Point made;               // the call that made it (socket, accept, pipe, …); none: inherited at the start
   std::vector<Point> closed;  // shutdown for writing, the last close in each process that had it, its end
   bool accepted = false, listening = false;
+  uint64_t cookie = 0, inode = 0;  // the kernel's names: of a socket, of a pipe
 };
 
 struct Channel {

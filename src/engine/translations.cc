@@ -110,6 +110,11 @@ bool leaves_room(uint64_t hot, uint64_t cold, uint64_t pages) {
   return cold > hot && free > bs_cache.size / 2 && pages < kPageHash / 4;
 }
 
+// Fewer new blocks than that are not worth a new file.
+uint64_t gain(uint64_t blocks) {
+  return std::max<uint64_t>(128, blocks / 10);
+}
+
 bool ours_alone(const struct stat& st) {
   return st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
@@ -351,7 +356,7 @@ void Translations::save() {
   if (c.blocks < kFewest) return;  // the cache was emptied a moment ago
   begin();
   const uint64_t made = c.stats.blocks + c.stats.misses - made_before_;
-  if (made < 128 || made < loaded_ / 10 ||
+  if (made < gain(loaded_) ||
       !leaves_room(reinterpret_cast<uint64_t>(c.hot), reinterpret_cast<uint64_t>(c.cold), c.pages))
     return;
   made_before_ += made;
@@ -364,13 +369,17 @@ void Translations::save() {
   {
     Fd present(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (present && read_all(present.get(), &header, sizeof header, 0) &&
-        header.own_sum() == header.header_sum && header.blocks >= c.blocks)
-      return;  // another process was here since
+        header.own_sum() == header.header_sum && header.blocks + gain(header.blocks) > c.blocks)
+      return;  // another process was here since: the one that was forked before this one, most likely
   }
   header = {};
   Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return;
-  if (!write(fd.get(), header) || rename(temporary.c_str(), name.c_str()) != 0) unlink(temporary.c_str());
+  // Nothing is put in the place of another file: for that, file systems wait for the disk (ext4), a third of
+  // a second if it is busy, and the checksum takes care of what a crash leaves behind.
+  const bool good = write(fd.get(), header);
+  if (good) unlink(name.c_str());
+  if (!good || rename(temporary.c_str(), name.c_str()) != 0) unlink(temporary.c_str());
   make_room(kMaxFolder);
 }
 

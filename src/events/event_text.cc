@@ -10,9 +10,11 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "engine/host_ops.h"
 #include "events/recorded_call.h"
+#include "guest/socket_address.h"
 #include "guest/syscall_print.h"
 #include "guest/syscall_table.h"
 
@@ -23,9 +25,9 @@ using Json = nlohmann::ordered_json;
 using recording::EndKind;
 using recording::EventKind;
 
-constexpr const char* kKinds[] = {"none",   "syscall", "instr",    "signal", "map",
-                                  "memory", "start",   "checksum", "note",   "end",
-                                  "file",   "turn",    "shared",   "gap",    "resize"};
+constexpr const char* kKinds[] = {"none",   "syscall",  "instr",  "signal", "map",  "memory",
+                                  "start",  "checksum", "note",   "end",    "file", "turn",
+                                  "shared", "gap",      "resize", "channel"};
 constexpr const char* kRegisters[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
                                       "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
 
@@ -63,6 +65,36 @@ std::string values_text(const recording::Event& event) {
   return out;
 }
 
+std::string channel_text(const recording::ChannelName& c) {
+  const char* const kReasons[] = {"there at the start", "made", "received", "named"};
+  const auto reason = static_cast<size_t>(c.reason);
+  std::string out =
+      fmt::format("channel {} ({}): ", c.fd, reason < std::size(kReasons) ? kReasons[reason] : "?");
+  if (c.object == recording::ChannelObject::Pipe) return out + fmt::format("pipe {}", c.inode);
+  out += fmt::format("socket {}", c.cookie);
+  const std::string local = guest::socket_address(c.local).text(),
+                    peer = guest::socket_address(c.peer).text();
+  if (!local.empty()) out += " " + local;
+  if (!peer.empty()) out += " -> " + peer;
+  return out;
+}
+
+Json channel_json(const recording::ChannelName& c) {
+  Json j = {{"fd", c.fd}, {"reason", static_cast<int>(c.reason)}};
+  if (c.object == recording::ChannelObject::Pipe) {
+    j["pipe"] = c.inode;
+    return j;
+  }
+  j["socket"] = c.cookie;
+  if (c.net) j["net"] = c.net;
+  j["family"] = c.family;
+  if (c.type) j["type"] = c.type;
+  if (c.peer_pid) j["peer_pid"] = c.peer_pid;
+  j["local"] = to_utf8(guest::socket_address(c.local).text());
+  j["peer"] = to_utf8(guest::socket_address(c.peer).text());
+  return j;
+}
+
 std::string signal_text(const recording::Event& event) {
   siginfo_t info{};
   memcpy(&info, event.body.data(), std::min(event.body.size(), sizeof info));
@@ -77,11 +109,11 @@ std::string signal_text(const recording::Event& event) {
 std::string map_text(const recording::Event& event) {
   auto right = [&](int bit, char c) { return event.prot & bit ? c : '-'; };
   if (event.flags & recording::kGone)
-    return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, event.text);
+    return fmt::format("unmap {:#x}-{:#x} {}", event.addr, event.addr + event.length, printable(event.text));
   std::string out =
       fmt::format("map {:#x}-{:#x} {}{}{}{}", event.addr, event.addr + event.length, right(PROT_READ, 'r'),
                   right(PROT_WRITE, 'w'), right(PROT_EXEC, 'x'), event.map_flags & MAP_SHARED ? 's' : 'p');
-  if (!event.text.empty()) out += " " + event.text;
+  if (!event.text.empty()) out += " " + printable(event.text);
   if (!event.key.empty()) out += fmt::format(" + {:#x}, contents {}", event.offset, event.key.substr(0, 8));
   return out;
 }
@@ -194,9 +226,11 @@ std::string event_text(const recording::Event& event, size_t strings) {
     case EventKind::Checksum:
       return fmt::format("checksum of memory {:08x}", event.digest);
     case EventKind::Note:
-      return "note: " + event.text;
+      return "note: " + printable(event.text);
     case EventKind::End:
       return end_text(event);
+    case EventKind::Channel:
+      return channel_text(event.channel);
     case EventKind::None:
       break;
   }
@@ -258,6 +292,9 @@ Json event_json(const recording::Event& event, size_t strings) {
       break;
     case EventKind::Turn:
       j["next_thread"] = event.next_thread;
+      break;
+    case EventKind::Channel:
+      j["channel"] = channel_json(event.channel);
       break;
     case EventKind::Checksum:
       j["checksum"] = event.digest;

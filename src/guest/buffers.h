@@ -95,6 +95,21 @@ inline bool is_by_result(Len len) {
          len == Len::StringResult;
 }
 
+// Calls f(addr, length) for the addresses that messages are sent to.
+template <class F>
+void for_each_name(const ArgSpec& spec, const uint64_t args[6], int index, int64_t result, F&& f) {
+  if (spec.kind != Arg::MsgIn && spec.kind != Arg::MmsgIn) return;
+  const uint64_t count = spec.kind == Arg::MsgIn ? 1
+                         : hot::is_error(result) ? 0
+                                                 : static_cast<uint64_t>(result);
+  constexpr uint32_t kMost = 128;
+  for (uint64_t i = 0; i < count; i++) {
+    Msghdr m;
+    if (!read_guest(args[index] + i * kMmsgSize, &m)) return;
+    if (m.name && m.name_length && m.name_length <= kMost) f(m.name, static_cast<uint64_t>(m.name_length));
+  }
+}
+
 // A call that fails at a bad pointer (EFAULT) may have written through another before, or up to the hole, and
 // its result does not tell how much: this much at most, as the kernel moves data in smaller pieces and counts
 // those it has moved.

@@ -24,6 +24,16 @@ using layout::kPage;
 using layout::page_down;
 using layout::page_up;
 
+// Up there lie our own program and its libraries, which mremap would replace without a word.
+bool is_empty(uint64_t start, uint64_t end) {
+  if (end <= kGuestEnd) return true;
+  const long got = raw(SYS_mmap, start, end - start, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (hot::is_error(got)) return false;
+  raw(SYS_munmap, got, end - start);
+  return static_cast<uint64_t>(got) == start;
+}
+
 }  // namespace
 
 // Only what the guest owns is ever unmapped.
@@ -325,6 +335,7 @@ long Process::sys_mremap(const uint64_t args[6], std::optional<uint64_t> forced)
     to = *place;
   }
   if (long err = unmap_guest_parts(to, to + new_size)) return err;
+  if (!is_empty(to, to + new_size)) return -ENOMEM;
   engine_.forget(old_addr, old_addr + old_size);
   if (new_size < old_size) {
     if (long err = unmap_guest_parts(old_addr + new_size, old_addr + old_size)) return err;

@@ -20,6 +20,8 @@
 // privileged bits are ignored.
 #include "guest/signal_frame.h"
 
+#include "guest/loadable.h"
+
 #include <cpuid.h>
 
 #include <algorithm>
@@ -238,6 +240,26 @@ bool read_frame_state(uint64_t addr, uint64_t xcr0, const MemoryCheck& readable,
   if (present & kX87) v.fop = in.fop, v.fip = in.fip, v.fdp = in.fdp;
   return true;
 }
+
+}  // namespace
+
+bool is_loadable(const void* xsave) {
+  VectorState v;
+  memcpy(&v, xsave, sizeof v);
+  for (uint64_t word : v.header_reserved)
+    if (word) return false;
+  return v.xcomp_bv == 0 && !(v.mxcsr & ~kMxcsrBits);
+}
+
+bool is_loadable_here(const void* xsave) {
+  VectorState v;
+  memcpy(&v, xsave, sizeof v);
+  uint32_t low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return is_loadable(xsave) && !(v.xstate_bv & ~(static_cast<uint64_t>(high) << 32 | low));
+}
+
+namespace {
 
 // ---- The alternate stack
 

@@ -21,13 +21,14 @@ enum class PieceKind : uint8_t {
   OutAt = 1,     // `bytes` were written at `addr`, which belongs to the argument (an iovec's buffer, …)
   Text = 2,      // `bytes` are what the argument points to: a string, or any input one wants to see
   Sum = 3,       // only the CRC of an input is known
+  TextAt = 4,  // `bytes` are at `addr`, which belongs to the argument: the address that a message is sent to
 };
 
 struct SyscallView {
   struct Piece {
     int arg = 0;  // index of the argument
     PieceKind kind = PieceKind::OutAtArg;
-    uint64_t addr = 0;  // OutAt only
+    uint64_t addr = 0;  // OutAt, TextAt only
     std::span<const std::byte> bytes;
     uint32_t crc = 0;     // Sum only
     uint64_t length = 0;  // Sum only: bytes that the CRC is of

@@ -165,6 +165,7 @@ enum Trait : uint16_t {
   // shows what others have done. Bytes, names in the file system, locks, ends, signals, attributes.
   kGives = 256,
   kGets = 512,
+  kChannels = 1024,  // may come with a new channel, or a name for one: the log gets to know which
 };
 
 struct Syscall {

@@ -198,6 +198,16 @@ long make_call(Body& body) {
   }
 }
 
+// (A lodger may be killed at any place.)
+void wake_runner_uncounted() {
+  __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&bs_wakeups.idle, __ATOMIC_SEQ_CST)) {
+    hot::syscall6(kFutex, address(&bs_wakeups.counter), kWakePrivate, 1, 0, 0, 0);
+  } else {
+    send_trap(bs_wakeups.pid, bs_wakeups.runner, kTurnSignal);
+  }
+}
+
 void work(Body& body) {
   for (;;) {
     uint32_t command;
@@ -214,7 +224,7 @@ void work(Body& body) {
     if (__atomic_exchange_n(&body.busy, 0, __ATOMIC_SEQ_CST) == kAwaited)
       hot::syscall6(kFutex, address(&body.busy), kWakePrivate, 1, 0, 0, 0);
     else
-      wake_runner();
+      body.pid ? wake_runner_uncounted() : wake_runner();
   }
 }
 
@@ -266,12 +276,9 @@ void tell(Body& body, Body::Command command) {
 }  // namespace
 
 void wake_runner() {
-  __atomic_fetch_add(&bs_wakeups.counter, 1, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&bs_wakeups.idle, __ATOMIC_SEQ_CST)) {
-    hot::syscall6(kFutex, address(&bs_wakeups.counter), kWakePrivate, 1, 0, 0, 0);
-  } else {
-    send_trap(bs_wakeups.pid, bs_wakeups.runner, kTurnSignal);
-  }
+  __atomic_fetch_add(&bs_wakeups.waking, 1, __ATOMIC_SEQ_CST);
+  wake_runner_uncounted();
+  __atomic_fetch_sub(&bs_wakeups.waking, 1, __ATOMIC_SEQ_CST);
 }
 
 bool prepare_stack(Body& body) {

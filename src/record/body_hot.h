@@ -42,6 +42,7 @@ struct Wakeups {
   uint32_t crowded;  // there was no room: a signal waits at its kernel thread, which blocks it
   uint32_t ending;   // bodies that get kInterruptSignal block everything from now on …
   uint32_t quiet;    // … and so many do
+  uint32_t waking;   // so many are in wake_runner() at this moment
   // Kernel threads to which a signal has come that is not for their guest thread: the call that it ended goes
   // on.
   int late[16];

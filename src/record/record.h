@@ -20,6 +20,7 @@ struct RecordOptions {
   std::string follow = "*";          // which programs that it becomes or starts are recorded, too: a pattern;
                                      // empty: only the first process
   double checkpoints = 0;            // make checkpoints every so many seconds of CPU time; 0: none
+  std::string host;                  // name of this machine in a distributed run; empty: the machine's own
   EngineOptions engine;
   std::function<void(const std::string& dir)> made;  // called when the folder is there
 };

@@ -3,6 +3,7 @@
 //
 // Faults are delivered where they happen, others at the instruction boundary or behind the call where the
 // recorder has stopped. Signals that the guest blocks stay with the kernel, which knows their order.
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,6 +97,28 @@ std::optional<siginfo_t> Recorder::next_signal() {
   return info;
 }
 
+// What the kernel has queued with this number. No more than can have been there at the beginning, since
+// others may send as fast as we look; and a timer, which has one signal at a time, queues the next one when
+// that is taken: there it would never end. What comes on top of a timer's signal is counted, as the kernel
+// does it.
+static void take_queued(int signo, std::vector<siginfo_t>& taken) {
+  rlimit limit{};
+  getrlimit(RLIMIT_SIGPENDING, &limit);
+  const uint64_t set = 1ull << (signo - 1);
+  const timespec now{};
+  siginfo_t info;
+  for (rlim_t n = 0; n <= limit.rlim_cur && syscall(SYS_rt_sigtimedwait, &set, &info, &now, 8) > 0; n++) {
+    const auto same = std::find_if(taken.begin(), taken.end(), [&](const siginfo_t& i) {
+      return info.si_code == SI_TIMER && i.si_code == SI_TIMER && i.si_timerid == info.si_timerid;
+    });
+    if (same != taken.end()) {
+      same->si_overrun += 1 + info.si_overrun;
+      return;
+    }
+    taken.push_back(info);
+  }
+}
+
 // Signals that arrived before the guest blocked them: there the kernel finds them, for sigpending, signalfd
 // and calls that wait with another mask. Those of a number that can be queued keep their order.
 void Recorder::give_back_signals() {
@@ -109,11 +132,7 @@ void Recorder::give_back_signals() {
   s.pending_count = 0;
   constexpr int kFirstRealTime = 32;
   for (size_t i = 0, own = waiting.size(); i < own; i++) {
-    if (waiting[i].si_signo < kFirstRealTime) continue;
-    const uint64_t set = 1ull << (waiting[i].si_signo - 1);
-    const timespec now{};
-    siginfo_t later;
-    while (syscall(SYS_rt_sigtimedwait, &set, &later, &now, 8) > 0) waiting.push_back(later);
+    if (waiting[i].si_signo >= kFirstRealTime) take_queued(waiting[i].si_signo, waiting);
   }
   for (const siginfo_t& info : waiting)
     // The kernel lets a thread that names itself claim what the signal came with; it goes to the process all

@@ -15,9 +15,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
+#include <filesystem>
 
 #include "base/room_for_fds.h"
+#include "record/channels_hot.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -84,6 +87,18 @@ void Recorder::make_way(uint64_t number, bool exactly) {
   const bool met = std::find(std::begin(ours), std::end(ours), fd) != std::end(ours);
   const bool near = !exactly && fd >= bs_record.crowded_from && fd <= highest;
   if ((met || near) && fd < limit_on_descriptors()) move_descriptors(std::min(highest, INT_MAX / 4) * 4);
+}
+
+void Recorder::name_channels() {
+  std::error_code ignored;
+  const auto& ours = bs_record.our_fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/thread-self/fd", ignored)) {
+    const std::string name = entry.path().filename();
+    int fd = -1;
+    std::from_chars(name.data(), name.data() + name.size(), fd);
+    if (fd < 0 || std::find(std::begin(ours), std::end(ours), fd) != std::end(ours)) continue;
+    if (log_.reserve(kChannelEvent)) log_channel_at_start(log_.appender(), fd);
+  }
 }
 
 }  // namespace backstep::recorder

@@ -2,6 +2,7 @@
 // kernel's own time for a small read.
 #include "record/record_hot.h"
 
+#include <sys/socket.h>
 #include <ucontext.h>
 
 #include <csignal>
@@ -9,6 +10,7 @@
 #include "engine/cache.h"
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
+#include "record/channels_hot.h"
 #include "record/departure_hot.h"
 
 namespace backstep::recorder {
@@ -49,7 +51,7 @@ struct Sink {
   void piece(int arg, PieceKind kind, uint64_t addr, uint64_t n) {
     uint8_t* start = p;
     tag(arg, kind);
-    if (kind == PieceKind::OutAt) varint(addr);
+    if (kind == PieceKind::OutAt || kind == PieceKind::TextAt) varint(addr);
     varint(n);
     if (!room(n)) return;
     if (bs_guarded_copy(p, reinterpret_cast<const void*>(addr), n)) {
@@ -265,8 +267,10 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   recording::Appender& log = *s.log;
   if (!log.chunk) return true;
   const Context& ctx = context();
-  if (!log.has_room(192)) {
-    s.needed = 4096;
+  const uint64_t channels =
+      (row.traits & kChannels) && !(flags & recording::kDenied) ? channel_room(nr, args, result) : 0;
+  if (!log.has_room(192 + channels)) {
+    s.needed = 4096 + channels;
     return false;
   }
   const Tick last = log.tick;
@@ -278,7 +282,7 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   at = put_u32(at, register_digest(ctx));
   at = put_varint(at, zigzag(result));
   for (int i = 0; i < row.argc; i++) at = put_varint(at, args[i]);
-  Sink sink{at, log.end - 2};
+  Sink sink{at, log.end - 2 - channels};
   constexpr int64_t kFault = -14;
   if (buffers && simple_output(row) && result != kFault) {
     // read(2) and its like: one buffer, as long as the result. Worth a way of its own.
@@ -293,6 +297,11 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
         sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(n));
         continue;
       }
+      if (spec.shape == Shape::Sockaddr && spec.kind == Arg::In) {  // to whom, also if that is refused
+        const uint64_t n = buffer_bytes(spec, args, 0);
+        if (args[i] && n && n <= sizeof(sockaddr_storage)) sink.piece(i, PieceKind::Text, args[i], n);
+        continue;
+      }
       if ((row.traits & kOutput) && spec.kind == Arg::In && result > 0 &&
           args[i])  // the beginning, for people
         sink.piece(i, PieceKind::Text, args[i], static_cast<uint64_t>(result < 32 ? result : 32));
@@ -303,6 +312,8 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
         sink.varint(length);
         if (sink.room(4)) sink.p = put_u32(sink.p, crc);
       }
+      for_each_name(spec, args, i, result,
+                    [&](uint64_t addr, uint64_t n) { sink.piece(i, PieceKind::TextAt, addr, n); });
     }
     for_each_output(row, nr, args, result, s.old_counts, [&](int arg, uint64_t addr, uint64_t n) {
       if (hot::is_error(result) && n > 65536) return;  // garbage arguments of a failed call
@@ -312,10 +323,11 @@ bool log_syscall(const Syscall& row, uint64_t nr, const uint64_t args[6], int64_
   if (sink.overflow) {
     log.tick = last;
     log.order = last_order;
-    s.needed = static_cast<uint64_t>(sink.p - log.p) + sink.overflow + 4096;
+    s.needed = static_cast<uint64_t>(sink.p - log.p) + sink.overflow + channels + 4096;
     return false;
   }
   log.commit(sink.p);
+  if (channels) log_channels(log, nr, args, result);
   s.given = 0;
   return true;
 }

@@ -76,9 +76,10 @@ struct HotState {
   bool trapped;                  // some instructions raise a signal in this thread (PR_SET_TSC)
   bool chaos;                    // chaos mode: calls that move bytes are not made as asked
   bool signalfds;                // there may be some
-  Body* lodger;                  // the thread that has the turn is one: this makes its calls
-  volatile bool turn_request;    // something happened that may pass the turn on
-  volatile bool checkpoint_request;  // it is time for one
+  uint64_t nameless[kTrackedFds / 64];  // datagram sockets without an address of their own (channels_hot.h)
+  Body* lodger;                         // the thread that has the turn is one: this makes its calls
+  volatile bool turn_request;           // something happened that may pass the turn on
+  volatile bool checkpoint_request;     // it is time for one
   // Timers that the guest directed at one of its threads: index, overrun.
   struct {
     uint32_t index;

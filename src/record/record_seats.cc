@@ -26,6 +26,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "record/mid_call.h"
 #include "record/recorder.h"
 #include "recording/stored_state.h"
 
@@ -207,6 +208,7 @@ void Recorder::settle_mask() {
   if (!std::exchange(task.unsettled, false) || !body) return;
   const uint64_t none[6] = {};
   call_now(*body, SYS_getpid, none);
+  const MidCall here;
   route_signals();
   give_back_signals();  // those to the process that nobody takes
 }
@@ -233,12 +235,20 @@ void Recorder::quiet_bodies() {
   }
   for (int i = 0; i < kTries && __atomic_load_n(&bs_wakeups.quiet, __ATOMIC_SEQ_CST) < asked; i++)
     nanosleep(&brief, nullptr);
+  // Nor does a body send anything to the runner, because its call has ended, say: a signal that comes when
+  // the kernel executes another program would kill that one.
+  __atomic_store_n(&bs_wakeups.idle, 1, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < kTries && __atomic_load_n(&bs_wakeups.waking, __ATOMIC_SEQ_CST); i++)
+    nanosleep(&brief, nullptr);
 }
 
 // It does not.
 void Recorder::rouse_bodies() {
   if (vfork_ || !bs_record.threads) return;
   __atomic_store_n(&bs_wakeups.ending, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&bs_wakeups.idle, 0, __ATOMIC_SEQ_CST);
+  yielded_ = true;
+  bs_record.turn_request = true;  // who has finished a call meanwhile has not said so
   show_masks();
 }
 
@@ -330,6 +340,7 @@ void Recorder::leave_own_files() {
   if (!bs_wakeups.moved || me.thread->lodger) return;
   if (me.thread->tid == getpid() && me.thread->tid != home_->tid) {
     block_in_body(*me.body, ~0ull);
+    const MidCall here;
     route_signals();
   }
   for (const auto& [name, task] : turns_.tasks())

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "guest/buffers.h"
+#include "record/mid_call.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -180,7 +181,7 @@ void Recorder::take_signal(Task& target, const siginfo_t& info) {
     case Fate::Die:
       cause_ = info;
       dying_ = target.thread;
-      die(info.si_signo, context().rip - (current.in_call ? 2 : 0), true, true);
+      die(info.si_signo, context().rip - (current.in_call || MidCall::now ? 2 : 0), true, true);
     case Fate::Handle:
       send_to(target, info);
       break;
@@ -357,6 +358,7 @@ std::optional<int64_t> Recorder::do_timer_create(const uint64_t args[6]) {
 
 // A deleted timer's signal does not arrive any more.
 void Recorder::forget_timer(int id) {
+  const MidCall here;
   route_signals();
   for (ThreadTimer& timer : thread_timers_) {
     if (timer.id != id || timer.tid == 0) continue;

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "guest/buffers.h"
 #include "record/deadlines.h"
+#include "record/mid_call.h"
 #include "record/recorder.h"
 
 namespace backstep::recorder {
@@ -246,6 +247,7 @@ Recorder::Begun Recorder::do_pause(uint64_t nr, const uint64_t args[6], int64_t&
     if (!read_guest(args[0], &mask)) return done(-EFAULT);
     process_.suspend_mask(mask);
     set_real_mask();
+    const MidCall here;
     route_signals();
   }
   if (signal_waits(task)) return done(-EINTR);
@@ -296,6 +298,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
     process_.suspend_mask(*mask);
     set_real_mask();
     drop_waiting_mask(nr, task.scratch.args());
+    const MidCall here;
     route_signals();
   }
   task.scratch.args()[2] = args[2] == task.scratch.args()[2] ? fewer(nr, args) : task.scratch.args()[2];
@@ -316,6 +319,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
 int64_t Recorder::execute_here(const Syscall& row, uint64_t nr, const uint64_t args[6]) {
   const int64_t result = execute(row, nr, args);
   if (result != -EINTR || !bs_record.attention) return result;
+  const MidCall here;
   route_signals();
   return signal_waits(turns_.current()) ? result : kNotMade;
 }

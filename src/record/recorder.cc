@@ -109,6 +109,7 @@ Recorder::Recorder(const RecordOptions& options, const Limits& limits, const rec
       published_(recording_.base(), [this] { tell_all(); }),
       chaos_(options.chaos) {
   process_.limits = limits;
+  manifest_.describe_host(options.host);
   auto level = parse_cpu_level(options.cpu);
   if (!level)
     throw Error(fmt::format("unknown CPU level '{}': use x86-64-v1, x86-64-v2 or x86-64-v3", options.cpu),
@@ -237,6 +238,7 @@ void Recorder::load() {
   turns_.current().thread = &process_.current();
   at = recording::put_varint(at, static_cast<uint64_t>(process_.current().tid));
   log.commit(at);
+  if (!before_) name_channels();
   tell_start();
   watch_stack_ = process_.limits.space.soft != Limit::kNone;
   fit_stack();

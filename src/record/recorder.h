@@ -244,6 +244,7 @@ class Recorder final : public guest::Placer {
 
   // record_descriptors.cc
   void watch_descriptors();
+  void name_channels();  // those that the program begins with
   bool move_descriptors(int least);
   void stay_ahead();
   void make_way(uint64_t number, bool exactly);

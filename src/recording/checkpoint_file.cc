@@ -27,6 +27,7 @@
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/error.h"
 #include "base/version.h"
 #include "recording/format.h"
@@ -41,8 +42,12 @@ constexpr int kLevel = 1;  // of compression: the writer shares the machine with
 constexpr char kTemporary[] = ".new-";
 constexpr uint64_t kSaneBody = 1ull << 32;
 
+constexpr std::string_view kOtherBuild = "another build of Backstep made it";
+
+// Two builds of a version may not mean the same by a state.
 uint64_t program_identity() {
-  return XXH3_64bits(kVersion, std::strlen(kVersion));
+  const std::string_view id = build_id().empty() ? std::string_view(kVersion) : build_id();
+  return XXH3_64bits(id.data(), id.size());
 }
 
 PageHash hash_of(const uint8_t* page) {
@@ -94,7 +99,7 @@ uint64_t identity_of_log(const std::string& path) {
     FileHeader file;
     ChunkHeader chunk;
   } bytes{};
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd || pread(fd.get(), &bytes.file, sizeof bytes.file, 0) != sizeof bytes.file ||
       pread(fd.get(), &bytes.chunk, sizeof bytes.chunk, bytes.file.header_size) < 0)
     throw Error(fmt::format("cannot read the log {}: {}", path, errno_text(errno)));
@@ -109,7 +114,7 @@ uint64_t identity_of_log(const std::string& path) {
 // --- reading ---
 
 CheckpointFile::CheckpointFile(std::string path, uint64_t log_identity) : path_(std::move(path)) {
-  Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat st {};
   if (!fd || fstat(fd.get(), &st) != 0)
     throw Error(fmt::format("cannot open the checkpoint {}: {}", path_, errno_text(errno)));
@@ -127,7 +132,7 @@ CheckpointFile::CheckpointFile(std::string path, uint64_t log_identity) : path_(
   } else if (header_.check != XXH3_64bits(&header_, offsetof(CheckpointHeader, check))) {
     wrong = "it is damaged";
   } else if (header_.program != program_identity()) {
-    wrong = "another version of Backstep made it";
+    wrong = kOtherBuild;
   } else if (header_.log != log_identity) {
     wrong = "it belongs to another recording";
   } else if (header_.body_offset < sizeof header_ || header_.body_offset > size ||
@@ -242,6 +247,7 @@ std::string CheckpointFolder::path(uint64_t number) const {
 
 std::vector<CheckpointFolder::Entry> CheckpointFolder::list(std::vector<std::string>* notes) const {
   std::vector<Entry> found;
+  size_t of_others = 0;
   std::error_code ec;
   for (const auto& file : fs::directory_iterator(dir_, ec)) {
     const uint64_t number = number_of(file.path().filename().string(), process_);
@@ -253,9 +259,18 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list(std::vector<std::str
                                 file.path().filename().string()));
       found.push_back({number, checkpoint.header(), checkpoint.size()});
     } catch (const Error& e) {
-      if (notes) notes->push_back(e.what());
+      if (std::string_view(e.what()).ends_with(kOtherBuild))
+        of_others++;
+      else if (notes)
+        notes->push_back(e.what());
     }
   }
+  // As a rule it is all of them, or none: one line for all.
+  if (of_others && notes)
+    notes->push_back(
+        of_others == 1
+            ? "one checkpoint is not used: another build of Backstep made it"
+            : fmt::format("{} checkpoints are not used: another build of Backstep made them", of_others));
   auto when = [](const Entry& e) { return std::tuple(e.header.tick, e.header.event, e.header.pc, e.number); };
   std::sort(found.begin(), found.end(), [&](const Entry& a, const Entry& b) { return when(a) < when(b); });
   return found;

@@ -36,20 +36,26 @@
 //             v tid of the first thread
 //   Checksum  v tick-delta, v pc, u32 checksum of all writable guest memory
 //   Note      text to the end: what was unknown or not exact
+//   Channel   z fd, v kind, v device, v inode, v cookie, v net, v family, v type, v protocol, z peer's pid,
+//             v n, n bytes own address, v n, n bytes peer's address        nr: ChannelReason; of the call
+//             before it, or (There) of the start
 //   End       v tick-delta, v pc, u8 how (EndKind), z status                    last event of a complete log
 //   piece     := tag:u8 (low 3 bits: argument, upper 5: PieceKind) ...
 //     OutAtArg  v length, bytes     written by the kernel where the argument points
 //     OutAt     v addr, v length, bytes
 //     Text      v length, bytes     a string argument, for people
 //     Sum       v length, u32 crc   CRC-32C of an input buffer
+//     TextAt    v addr, v length, bytes     input that is not where the argument points: a message's name
 #pragma once
 #include <cstdint>
 
 namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
-inline constexpr uint32_t kLogVersion = 4;           // 3: without order; 2: nor Resize; 1: nor Gap
+// 4: without Channel events, TextAt and monotonic time; 3: nor order; 2: nor Resize; 1: nor Gap
+inline constexpr uint32_t kLogVersion = 5;
 inline constexpr uint32_t kOrderVersion = 4;         // from here on events have an order
+inline constexpr uint32_t kChannelVersion = 5;       // … and channels are named
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 
 struct FileHeader {
@@ -78,10 +84,11 @@ struct ChunkHeader {
   uint64_t first_event;  // number of the chunk's first event
   uint64_t first_tick;   // tick that the first tick-delta counts from
   uint32_t capacity;     // bytes from this header to the next
-  uint32_t codec;        // 0: plain; 1: zstd (then `capacity` is the compressed size + header, see raw_size)
-  uint64_t state;        // low half: bytes of events; high half: CRC-32C of them
-  uint64_t wall_ns;      // CLOCK_REALTIME when the chunk was opened
-  uint32_t raw_size;     // codec 1: bytes of events when decompressed
+  uint32_t
+      monotonic_low;  // CLOCK_MONOTONIC then, in nanoseconds; the upper half is below (before version 5: 0)
+  uint64_t state;     // low half: bytes of events; high half: CRC-32C of them
+  uint64_t wall_ns;   // CLOCK_REALTIME when the chunk was opened
+  uint32_t monotonic_high;
   uint32_t header_crc;   // CRC-32C of this header with `state` and `header_crc` taken as 0
   uint64_t first_order;  // the number that the first order counts from (before version 4: 0)
 };
@@ -103,7 +110,21 @@ enum class EventKind : uint8_t {
   Shared = 12,
   Gap = 13,
   Resize = 14,
+  Channel = 15,
 };
+// Events that tell something and do nothing: a replay leaves them out.
+constexpr bool is_remark(EventKind kind) {
+  return kind == EventKind::Note || kind == EventKind::Channel;
+}
+// What a descriptor stands for: an end of a pipe or a socket, by the names that the kernel has for it. So the
+// ends of one channel are found in the logs of others.
+enum class ChannelReason : uint16_t {
+  There = 0,     // the program began with it
+  Made = 1,      // by the call
+  Received = 2,  // … from another process, in a message
+  Named = 3,     // the call has given it an address: bind, listen, connect, the first datagram that was sent
+};
+enum class ChannelObject : uint8_t { Pipe = 1, Socket = 2 };
 // Why a thread lost the turn. All but Preempted happen at a system call that is not finished (pc is the
 // instruction's); the tick grows by one with every turn.
 enum class TurnReason : uint16_t {
@@ -112,7 +133,7 @@ enum class TurnReason : uint16_t {
   Ended = 2,      // exit; a child of vfork: its end, or execve
   Vforked = 3,    // in vfork: the child runs in the same memory, as a thread, until it ends or calls execve
 };
-enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3 };
+enum class PieceKind : uint8_t { OutAtArg = 0, OutAt = 1, Text = 2, Sum = 3, TextAt = 4 };
 enum class EndKind : uint8_t {
   Exit = 0,     // exit_group: status
   Signal = 1,   // died of a signal: status = signo, at the control point

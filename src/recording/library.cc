@@ -93,7 +93,7 @@ std::vector<uint64_t> Recording::processes() const {
 // gone, however that ended.
 bool Recording::is_being_made() const {
   for (uint64_t process : processes()) {
-    const Fd log(open(log_path(process).c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd log(open(log_path(process).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (log && flock(log.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
   }
   return false;
@@ -193,7 +193,36 @@ Recording Library::create(const std::string& program, const std::string& output)
   }
 }
 
+namespace {
+
+// A recording has files and folders. A stranger's that has links would have us read, or write, elsewhere;
+// pipes and devices would have us wait. (In the index of kept contents there are links, whose text alone
+// matters.)
+void check_plain(const fs::path& dir, const std::string& shown) {
+  std::error_code ec;
+  auto entry = fs::recursive_directory_iterator(dir, ec);
+  for (; !ec && entry != fs::recursive_directory_iterator(); entry.increment(ec)) {
+    const fs::file_type type = entry->symlink_status(ec).type();
+    if (entry.depth() == 1 && entry->path().filename() == "by-id" && type == fs::file_type::directory) {
+      entry.disable_recursion_pending();
+    } else if (type == fs::file_type::symlink || type == fs::file_type::fifo ||
+               type == fs::file_type::character || type == fs::file_type::block) {
+      throw Error(fmt::format(
+          "{} is not opened: {} in it is a {}, which no recording has. If it came from elsewhere, do not "
+          "trust it (rm -r removes it); if you have made that yourself, put the file in its place",
+          shown, entry->path().lexically_relative(dir).string(),
+          type == fs::file_type::symlink ? "link" : "pipe or device"));
+    }
+  }
+}
+
+}  // namespace
+
 Recording Library::resolve(const std::string& argument) const {
+  auto found = [](const fs::path& dir) {
+    check_plain(dir, dir.string());
+    return Recording(dir.string());
+  };
   if (argument.empty()) {
     std::error_code ec;
     fs::path target = fs::read_symlink(dir_ + "/latest", ec);
@@ -203,19 +232,19 @@ Recording Library::resolve(const std::string& argument) const {
     fs::path dir = fs::path(dir_) / target;
     if (!is_recording(dir))
       throw Error(fmt::format("the latest recording, {}, is gone: see 'backstep ls'", dir.string()));
-    return Recording(dir);
+    return found(dir);
   }
   // A name in the library wins over a path, because that is what `ls` and `record` print.
   if (argument.find('/') == std::string::npos && argument != "." && argument != "..") {
     if (argument == "latest") return resolve("");
     fs::path dir = fs::path(dir_) / argument;
-    if (is_recording(dir)) return Recording(dir);
+    if (is_recording(dir)) return found(dir);
   }
   fs::path path = fs::absolute(argument).lexically_normal();
   if (is_recording(path)) {
     std::string plain = path.string();
     if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
-    return Recording(plain);
+    return found(plain);
   }
   std::error_code ec;
   if (fs::exists(path, ec))

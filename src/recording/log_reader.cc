@@ -19,6 +19,7 @@
 #include "engine/layout.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
+#include "recording/event_check.h"
 
 namespace backstep::recording {
 
@@ -71,7 +72,7 @@ uint64_t copy_tail(int fd, uint8_t* data, uint64_t from, uint64_t size) {
 }  // namespace
 
 LogFile::LogFile(const std::string& path) : path_(path) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) throw Error(fmt::format("cannot open the log {}: {}", path, errno_text(errno)));
   struct stat st {};
   fstat(fd.get(), &st);
@@ -155,6 +156,9 @@ std::optional<Chunk> LogFile::next() {
     uint32_t running = 0;
     uint64_t at = 0;
     EventKind last_kind = EventKind::None;
+    Tick tick = header.first_tick;
+    const char* wrong = nullptr;
+    Event checked;
     while (at < used) {
       EventHeader event{};
       if (available - at < kMinEvent) break;
@@ -164,6 +168,8 @@ std::optional<Chunk> LogFile::next() {
       uint16_t check;
       std::memcpy(&check, start + at + event.size - 2, 2);
       if (check != static_cast<uint16_t>(sum)) break;
+      wrong = check_event({start + at, event.size}, tick, checked);
+      if (wrong) break;
       running = sum;
       at += event.size;
       last_kind = static_cast<EventKind>(event.kind);
@@ -181,7 +187,10 @@ std::optional<Chunk> LogFile::next() {
                               offset_ + sizeof header + i, chunks_);
         break;
       }
-    if (at < used) {
+    if (wrong) {
+      damage_ = fmt::format("the log is damaged at byte {}: event {} {}", offset_ + sizeof header + at,
+                            events_, wrong);
+    } else if (at < used) {
       damage_ = fmt::format("the log is damaged or cut off at byte {}, in event {}",
                             offset_ + sizeof header + at, events_);
     } else if (running != crc) {
@@ -195,8 +204,16 @@ std::optional<Chunk> LogFile::next() {
     const uint64_t here = std::exchange(offset_, offset_ + header.capacity);
     chunks_++;
     if (at > 0)
-      return Chunk{{start, at}, header.first_event, header.first_tick, header.first_order, header.wall_ns,
-                   here,        header.index};
+      return Chunk{{start, at},
+                   header.first_event,
+                   header.first_tick,
+                   header.first_order,
+                   header.wall_ns,
+                   header_.version < kChannelVersion
+                       ? 0
+                       : header.monotonic_low | static_cast<uint64_t>(header.monotonic_high) << 32,
+                   here,
+                   header.index};
   }
   return std::nullopt;
 }
@@ -223,8 +240,10 @@ bool decode_pieces(Cursor& c, Event& e) {
     switch (piece.kind) {
       case PieceKind::OutAtArg:
       case PieceKind::OutAt:
-      case PieceKind::Text: {
-        piece.addr = piece.kind == PieceKind::OutAt ? c.varint() : piece.arg < 6 ? e.args[piece.arg] : 0;
+      case PieceKind::Text:
+      case PieceKind::TextAt: {
+        const bool elsewhere = piece.kind == PieceKind::OutAt || piece.kind == PieceKind::TextAt;
+        piece.addr = elsewhere ? c.varint() : piece.arg < 6 ? e.args[piece.arg] : 0;
         piece.length = c.varint();
         const uint8_t* bytes = c.bytes(piece.length);
         if (!c.ok) return false;
@@ -253,6 +272,24 @@ std::string take_text(Cursor& c) {
 }  // namespace
 
 namespace {
+
+ChannelName take_channel(Cursor& c, uint16_t reason) {
+  ChannelName n;
+  n.reason = static_cast<ChannelReason>(reason);
+  n.fd = static_cast<int>(c.signed_varint());
+  n.object = static_cast<ChannelObject>(c.varint());
+  n.device = c.varint(), n.inode = c.varint();
+  n.cookie = c.varint(), n.net = c.varint();
+  n.family = static_cast<int>(c.varint()), n.type = static_cast<int>(c.varint());
+  n.protocol = static_cast<int>(c.varint());
+  n.peer_pid = static_cast<int>(c.signed_varint());
+  for (auto* address : {&n.local, &n.peer}) {
+    const uint64_t size = c.varint();
+    const auto* bytes = reinterpret_cast<const std::byte*>(c.bytes(size));
+    if (bytes) *address = {bytes, size};
+  }
+  return n;
+}
 
 // The runs of a Shared event become pieces, with the bytes between them if those are zero.
 bool decode_runs(Cursor& c, Event& e) {
@@ -285,9 +322,12 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
   EventHeader header{};
   if (bytes.size() < kMinEvent) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  uint64_t number = e.number;
-  e = Event{};
-  e.number = number;
+  // What it has allocated is used again.
+  Event fresh;
+  fresh.number = e.number;
+  fresh.pieces = std::move(e.pieces), fresh.values = std::move(e.values);
+  fresh.pieces.clear(), fresh.values.clear();
+  e = std::move(fresh);
   e.kind = static_cast<EventKind>(header.kind);
   e.flags = header.flags;
   e.nr = header.nr;
@@ -297,7 +337,9 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
   if (e.flags & kOrdered) e.order = c.order(order ? *order : unknown);
   e.body = {reinterpret_cast<const std::byte*>(c.p), static_cast<size_t>(c.end - c.p)};
   auto place = [&] {
+    const Tick before = tick;
     tick += c.varint();
+    if (tick < before) c.ok = false;
     e.tick = tick;
     e.pc = c.varint();
   };
@@ -387,6 +429,9 @@ bool decode_event(std::span<const uint8_t> bytes, Tick& tick, Event& e, uint64_t
     case EventKind::Note:
       e.text.assign(reinterpret_cast<const char*>(c.p), static_cast<size_t>(c.end - c.p));
       break;
+    case EventKind::Channel:
+      e.channel = take_channel(c, e.nr);
+      break;
     case EventKind::End:
       place();
       e.end = static_cast<EndKind>(c.u8());
@@ -406,7 +451,7 @@ bool LogReader::next(Event& event) {
     rest_ = chunk->events;
     tick_ = chunk->first_tick;
     order_ = first_order_ = chunk->first_order;
-    wall_ns_ = chunk->wall_ns;
+    wall_ns_ = chunk->wall_ns, monotonic_ns_ = chunk->monotonic_ns;
     number_ = chunk->first_event;
   }
   uint32_t size;

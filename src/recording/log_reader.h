@@ -19,8 +19,8 @@ struct Chunk {
   uint64_t first_event = 0;
   Tick first_tick = 0;
   uint64_t first_order = 0;
-  uint64_t wall_ns = 0;
-  uint64_t offset = 0;  // in the file, where its header is
+  uint64_t wall_ns = 0, monotonic_ns = 0;  // when it was opened; monotonic 0: not known
+  uint64_t offset = 0;                     // in the file, where its header is
   uint32_t index = 0;
 };
 
@@ -63,6 +63,19 @@ struct Piece {
   uint32_t crc = 0;
 };
 
+// A Channel event: how the kernel names what a descriptor stands for. 0 and empty: it has no such thing, or
+// it was not asked.
+struct ChannelName {
+  ChannelReason reason{};
+  ChannelObject object{};
+  int fd = -1;
+  uint64_t device = 0, inode = 0;          // Pipe
+  uint64_t cookie = 0, net = 0;            // Socket; its network namespace's cookie
+  int family = 0, type = 0, protocol = 0;  // AF_*, SOCK_*
+  int peer_pid = 0;                        // AF_UNIX: who connected or listened
+  std::span<const std::byte> local, peer;  // sockaddr
+};
+
 // One event, decoded. Which fields are meaningful depends on the kind (format.h).
 struct Event {
   uint64_t number = 0;
@@ -88,6 +101,7 @@ struct Event {
   uint64_t offset = 0, dev = 0, inode = 0;
   std::string text;                 // Map: name; Note: text
   std::string key;                  // Map: store key
+  ChannelName channel;              // Channel
   std::span<const std::byte> body;  // Signal: siginfo; Memory: contents; Gap: XSAVE area; else the whole body
 };
 
@@ -102,15 +116,16 @@ class LogReader {
   bool next(Event& event);  // false at the end
   std::optional<std::string> damage() const { return damage_ ? damage_ : file_.damage(); }
   const LogFile& file() const { return file_; }
-  int thread_now() const { return thread_; }             // behind the last event
-  uint64_t wall_ns() const { return wall_ns_; }          // when the chunk of the last event was opened
+  int thread_now() const { return thread_; }     // behind the last event
+  uint64_t wall_ns() const { return wall_ns_; }  // when the chunk of the last event was opened
+  uint64_t monotonic_ns() const { return monotonic_ns_; }
   uint64_t first_order() const { return first_order_; }  // what the orders of that chunk count from
 
  private:
   LogFile file_;
   std::span<const uint8_t> rest_;
   Tick tick_ = 0;
-  uint64_t order_ = 0, first_order_ = 0, wall_ns_ = 0;
+  uint64_t order_ = 0, first_order_ = 0, wall_ns_ = 0, monotonic_ns_ = 0;
   uint64_t number_ = 0;
   int thread_;
   std::optional<std::string> damage_;

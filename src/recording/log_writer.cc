@@ -37,9 +37,9 @@ uint64_t round_up(uint64_t n, uint64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-uint64_t wall_ns() {
+uint64_t now_ns(clockid_t clock) {
   timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
+  clock_gettime(clock, &ts);
   return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
 }
 
@@ -167,7 +167,10 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   chunk->first_tick = appender_.tick;
   chunk->first_order = appender_.order;
   chunk->capacity = static_cast<uint32_t>(size);
-  chunk->wall_ns = wall_ns();
+  chunk->wall_ns = now_ns(CLOCK_REALTIME);
+  const uint64_t monotonic = now_ns(CLOCK_MONOTONIC);
+  chunk->monotonic_low = static_cast<uint32_t>(monotonic);
+  chunk->monotonic_high = static_cast<uint32_t>(monotonic >> 32);
   chunk->header_crc = chunk_header_crc(*chunk);
   chunk_offset_ = file_size_;
   file_size_ += size;

@@ -34,8 +34,8 @@ uint64_t file_system(const std::string& dir, const struct statx& st) {
 std::string note_path(const std::string& dir, bool make_folder) {
   struct statx st {};
   constexpr unsigned kWanted = STATX_INO | STATX_BTIME | STATX_UID;
-  if (statx(AT_FDCWD, dir.c_str(), 0, kWanted, &st) != 0 ||
-      (st.stx_mask & kWanted) != kWanted || st.stx_uid != geteuid())
+  if (statx(AT_FDCWD, dir.c_str(), 0, kWanted, &st) != 0 || (st.stx_mask & kWanted) != kWanted ||
+      st.stx_uid != geteuid())
     return {};
   std::string folder = engine::translations_folder();
   if (folder.empty()) return {};

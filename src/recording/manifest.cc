@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -112,6 +113,9 @@ Json to_json(const Manifest& m) {
   j["gid"] = m.gid;
   j["hostname"] = from_bytes(m.hostname);
   j["kernel"] = from_bytes(m.kernel);
+  if (!m.host.empty()) j["host"] = from_bytes(m.host);
+  if (!m.machine.empty()) j["machine"] = m.machine;
+  if (!m.boot.empty()) j["boot"] = m.boot;
   j["cpu"] = {
       {"vendor", m.cpu.vendor}, {"model", m.cpu.model}, {"level", m.cpu.level}, {"shown", m.cpu.shown}};
   j["start_ns"] = m.start_ns;
@@ -135,6 +139,9 @@ Manifest from_json(const Json& j) {
   m.gid = j.at("gid").get<uint32_t>();
   m.hostname = to_bytes(j.at("hostname"));
   m.kernel = to_bytes(j.at("kernel"));
+  if (j.contains("host")) m.host = to_bytes(j["host"]);
+  m.machine = j.value("machine", "");
+  m.boot = j.value("boot", "");
   const Json& cpu = j.at("cpu");
   m.cpu = {cpu.at("vendor").get<std::string>(), cpu.at("model").get<std::string>(),
            cpu.at("level").get<std::string>(), cpu.at("shown").get<std::map<std::string, uint64_t>>()};
@@ -184,6 +191,11 @@ bool Manifest::is_intact(std::string text) {
 }
 
 Manifest Manifest::load(const std::string& path) {
+  // 'ls' looks at all there are: a link or a pipe among them must not lead it astray.
+  std::error_code ec;
+  const auto type = std::filesystem::symlink_status(path, ec).type();
+  if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::not_found)
+    throw Error(fmt::format("{} is no ordinary file, so it is not read", path), kExitDivergence);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
   std::stringstream text;
@@ -246,6 +258,25 @@ Manifest describe_start(const std::vector<std::string>& argv) {
   m.cpu.model = cpu_model();
   m.start_now();
   return m;
+}
+
+namespace {
+
+// The id is said to be confidential, so it is not written down as it is.
+std::string machine_hash() {
+  std::ifstream in("/etc/machine-id");
+  std::string id;
+  in >> id;
+  return id.empty() ? "" : fmt::format("{:016x}", XXH3_64bits(id.data(), id.size()));
+}
+
+}  // namespace
+
+void Manifest::describe_host(const std::string& name) {
+  host = name.empty() ? hostname : name;
+  machine = machine_hash();
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  in >> boot;
 }
 
 namespace {

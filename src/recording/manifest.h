@@ -27,6 +27,9 @@ struct Manifest {
 
   std::string hostname;
   std::string kernel;  // uname: "Linux 6.1.0-13-amd64"
+  // Of a distributed run: the host's name there; the machine (hashed) and its boot, which say whose names of
+  // pipes and sockets those in the log are. Empty: not known.
+  std::string host, machine, boot;
 
   struct Cpu {
     std::string vendor;  // of the machine: "GenuineIntel"
@@ -60,6 +63,8 @@ struct Manifest {
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
 
+  // For the first process of a recording. `name`: empty for the machine's.
+  void describe_host(const std::string& name);
   // The log that it is about begins, ends now.
   void start_now();
   void end_now(EndKind kind, int64_t status, Tick ticks, uint64_t events);

@@ -23,7 +23,7 @@ struct Beginning {
 
 // Nullopt: there is none, or it is damaged (which whoever reads it will say).
 std::optional<Beginning> beginning_of(const std::string& path) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   FileHeader file{};
   ChunkHeader chunk{};
   if (!fd || pread(fd.get(), &file, sizeof file, 0) != sizeof file ||

@@ -26,7 +26,9 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "guest/loadable.h"
 #include "guest/page_map.h"
+#include "recording/event_check.h"
 #include "recording/store.h"
 
 namespace backstep::recording {
@@ -66,10 +68,16 @@ class Out {
   std::vector<uint8_t> bytes_;
 };
 
-// Its bytes have been verified, so it can only fail if reader and writer disagree.
+// Its bytes have a checksum, which a stranger can make as well: whatever is read is looked at.
 class In {
  public:
   explicit In(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  // Of a count of things that take at least so many bytes each: no more than there can be.
+  uint64_t count(size_t each) {
+    const uint64_t n = number();
+    if (n > rest_.size() / each) fail();
+    return n;
+  }
   uint64_t number() {
     uint64_t value;
     std::memcpy(&value, need(sizeof value), sizeof value);
@@ -139,6 +147,9 @@ void get_registers(In& in, T& t) {
   in.numbers(t.gpr, 16);
   t.rip = in.number(), t.rflags = in.number(), t.fs_base = in.number(), t.gs_base = in.number();
   in.raw(t.xsave, sizeof t.xsave);
+  if (!guest::is_flags(t.rflags) || !guest::is_base(t.fs_base) || !guest::is_base(t.gs_base) ||
+      !guest::is_loadable_here(t.xsave))
+    In::fail();
 }
 
 void put(Out& out, const Thread& t) {
@@ -223,6 +234,25 @@ std::vector<Part> parts_of(const std::vector<Region>& regions) {
   return parts;
 }
 
+// Regions lie one behind the other, and the parts are these, cut further.
+bool fit_together(const StoredState& s) {
+  uint64_t last = 0;
+  size_t part = 0;
+  for (const Region& r : s.regions) {
+    if (r.start < last || r.start >= r.end || r.start % kPage || r.end % kPage || r.end > guest::kGuestEnd ||
+        !is_guest_range(r.start, r.end - r.start))
+      return false;
+    for (last = r.start; last < r.end; part++) {
+      if (part == s.parts.size()) return false;
+      const Part& p = s.parts[part];
+      if (p.start != last || p.end <= p.start || p.end % kPage || p.end > r.end || p.offset % kPage)
+        return false;
+      last = p.end;
+    }
+  }
+  return part == s.parts.size();
+}
+
 bool all_zero(const uint8_t* page) {
   auto* words = reinterpret_cast<const uint64_t*>(page);
   return std::all_of(words, words + kPage / 8, [](uint64_t w) { return w == 0; });
@@ -287,7 +317,7 @@ StoredState unpack(std::span<const uint8_t> bytes, guest::Process& process) {
   get_registers(in, ctx);
   get(in, process.signals);
   get(in, process.actions);
-  s.before_vfork.resize(in.number());
+  s.before_vfork.resize(in.count(8));
   for (auto& actions : s.before_vfork) {
     actions.resize(guest::kSignals + 1);
     get(in, actions.data());
@@ -297,14 +327,15 @@ StoredState unpack(std::span<const uint8_t> bytes, guest::Process& process) {
   for (uint64_t n = in.number(); n > 0; n--) {
     auto t = get_thread(in);
     const int name = t->name;
+    if (name < 1) In::fail();
     threads[name] = std::move(t);
   }
   if (!threads.count(current)) In::fail();
   process.adopt_threads(std::move(threads), current, next_name);
   process.map.brk_start = in.number(), process.map.brk = in.number();
-  s.regions.resize(in.number());
+  s.regions.resize(in.count(8));
   for (Region& r : s.regions) r = get_region(in);
-  s.parts.resize(in.number());
+  s.parts.resize(in.count(8));
   for (Part& p : s.parts) {
     p.start = in.number(), p.end = in.number(), p.offset = in.number();
     p.backing = static_cast<Backing>(in.number());
@@ -312,10 +343,10 @@ StoredState unpack(std::span<const uint8_t> bytes, guest::Process& process) {
     p.key = in.text();
   }
   for (auto* files : {&s.shared, &s.live}) {
-    files->resize(in.number());
+    files->resize(in.count(8));
     for (MemoryFile& file : *files) file.dev = in.number(), file.inode = in.number(), file.size = in.number();
   }
-  if (!in.empty()) In::fail();
+  if (!in.empty() || !fit_together(s)) In::fail();
   return s;
 }
 

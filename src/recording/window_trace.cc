@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -121,6 +120,14 @@ TraceFolder::TraceFolder(const Recording& recording, uint64_t process)
     : dir_(fs::absolute(ContentsFolder::dir(recording))),
       process_(process),
       log_identity_(CheckpointFolder(recording, process).log_identity()) {}
+
+std::vector<TraceFolder> TraceFolder::others() const {
+  const Recording recording(fs::path(dir_).parent_path());
+  std::vector<TraceFolder> found;
+  for (const uint64_t process : recording.processes())
+    if (process != process_) found.emplace_back(recording, process);
+  return found;
+}
 
 std::vector<TraceFolder::Entry> TraceFolder::list(std::vector<std::string>* notes) const {
   std::vector<Entry> found;
@@ -230,14 +237,10 @@ void TraceFolder::note_use(const Entry& entry) {
   fs::last_write_time(entry.path, fs::file_time_type::clock::now(), ec);
 }
 
-void TraceFolder::sort_by_use(std::vector<Entry>& entries) {
-  std::map<std::string, fs::file_time_type> used;
-  for (const Entry& e : entries) {
-    std::error_code ec;
-    used[e.path] = fs::last_write_time(e.path, ec);
-  }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [&](const Entry& a, const Entry& b) { return used[a.path] < used[b.path]; });
+int64_t TraceFolder::last_use(const Entry& entry) {
+  std::error_code ec;
+  const auto used = fs::last_write_time(entry.path, ec);
+  return ec ? 0 : static_cast<int64_t>(used.time_since_epoch().count());
 }
 
 std::optional<TraceFolder::Entry> TraceFolder::reduced(const Entry& entry) const {

@@ -52,6 +52,8 @@ class TraceFolder {
     uint64_t size = 0;      // of the file
     uint64_t of_links = 0;  // … that level 2 takes
   };
+  // Those of the recording's other processes.
+  std::vector<TraceFolder> others() const;
   // Those whose header is good, in the order of time; why others are not used goes to `notes`.
   std::vector<Entry> list(std::vector<std::string>* notes) const;
   // Throws Error: it is damaged, or cannot be read.
@@ -68,9 +70,9 @@ class TraceFolder {
   // A trace of level 3 becomes one of level 2. Nullopt: it is damaged, and gone. Throws Error.
   std::optional<Entry> reduced(const Entry& entry) const;
   static void remove(const Entry& entry);
-  // It was used now; those that were not for the longest time first.
+  // It was used now; when it was used last, on a scale of its own.
   static void note_use(const Entry& entry);
-  static void sort_by_use(std::vector<Entry>& entries);
+  static int64_t last_use(const Entry& entry);
 
  private:
   std::string dir_;

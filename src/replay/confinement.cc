@@ -190,8 +190,8 @@ Ruleset all_of(long version) {
   return all;
 }
 
-void allow_beneath(const Fd& rules, const std::string& folder, uint64_t what) {
-  const Fd fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+void allow_beneath(const Fd& rules, const std::string& folder, uint64_t what, int flags = 0) {
+  const Fd fd(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | flags));
   const Beneath beneath{what, fd.get()};
   // One that is not there gives no rights.
   if (fd) syscall(SYS_landlock_add_rule, rules.get(), kPathBeneath, &beneath, 0);
@@ -218,7 +218,9 @@ void confine_files(const recording::Library& library, const recording::Recording
   if (checkpoints) {
     const std::string folder = recording::CheckpointFolder::dir(recording);
     recording::make_shared_folder(folder);  // not if the recording cannot be written to; then none are made
-    allow_beneath(rules, folder, (kRead | kWriteFile | kRemoveFile | kMakeRegular | kTruncate) & all.files);
+    // A stranger could have made that a link to any of the user's folders.
+    allow_beneath(rules, folder, (kRead | kWriteFile | kRemoveFile | kMakeRegular | kTruncate) & all.files,
+                  O_NOFOLLOW);
   }
   if (syscall(SYS_landlock_restrict_self, rules.get(), 0) != 0)
     throw Error("cannot confine the replay of a recording from elsewhere: " + errno_text(errno));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "recording/library.h"
 #include "recording/ordered_log.h"
 #include "recording/side_files.h"
@@ -96,7 +97,7 @@ void report(const recording::Recording& recording, const std::vector<Replayed>& 
   uint64_t events = 0;
   for (const Replayed& r : all) {
     const replayer::Outcome& o = r.outcome;
-    const auto who = [&] { return tree ? name_of(recording, r.process) + ": " : ""; };
+    const auto who = [&] { return tree ? printable(name_of(recording, r.process)) + ": " : ""; };
     wrong += !is_exact(r);
     ticks += o.ticks;
     events += o.events;
@@ -105,14 +106,15 @@ void report(const recording::Recording& recording, const std::vector<Replayed>& 
     } else if (!r.error.empty() && !told.insert(r.error).second) {
       same++;
     } else if (!r.error.empty()) {
-      fmt::print(stderr, "backstep: {}{}\n", who(), r.error);
+      fmt::print(stderr, "backstep: {}{}\n", who(), printable(r.error, true));
     } else if (o.complete && o.kind == recording::EndKind::Stopped) {
       fmt::print(
           stderr,
           "backstep: {}the recording was stopped before the program ended, and replayed up to there ({})\n",
           who(), why_stopped(recording, r.process));
     } else if (o.damaged || (!o.incomplete.empty() && !tree)) {
-      fmt::print(stderr, "backstep: {}{} ({} events, {} ticks)\n", who(), o.incomplete, o.events, o.ticks);
+      fmt::print(stderr, "backstep: {}{} ({} events, {} ticks)\n", who(), printable(o.incomplete, true),
+                 o.events, o.ticks);
     } else {
       cut += !o.incomplete.empty();
     }

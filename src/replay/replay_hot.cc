@@ -6,6 +6,7 @@
 #include "engine/host_ops.h"
 #include "engine/report.h"
 #include "guest/buffers.h"
+#include "guest/memory_map.h"
 #include "guest/syscall_table.h"
 #include "recording/codec.h"
 #include "replay/debug_hot.h"
@@ -195,12 +196,20 @@ bool replay_syscall_hot(Context& ctx) {
         if (!c.ok || arg > 5 || !same_text(bytes, n, args[arg])) return false;
         break;
       }
+      case PieceKind::TextAt: {
+        const uint64_t from = c.varint(), n = c.varint();
+        const uint8_t* bytes = c.bytes(n);
+        if (!c.ok || !same_text(bytes, n, from)) return false;
+        break;
+      }
       case PieceKind::OutAt:
-        c.varint();
-        [[fallthrough]];
       case PieceKind::OutAtArg: {
+        // LogFile has kept events that write to the engine. What else is ours lies behind where guests have
+        // memory mostly: the map knows.
+        const uint64_t to = static_cast<PieceKind>(tag >> 3) == PieceKind::OutAt ? c.varint() : args[arg];
         uint64_t n = c.varint();
         c.bytes(n);
+        if (n && to + n > kGuestEnd) return false;
         break;
       }
       default:
@@ -223,6 +232,9 @@ bool replay_syscall_hot(Context& ctx) {
         c.varint();
         c.u32();
         break;
+      case PieceKind::TextAt:
+        c.varint();
+        [[fallthrough]];
       case PieceKind::Text: {
         uint64_t n = c.varint();
         c.bytes(n);

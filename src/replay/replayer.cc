@@ -21,7 +21,9 @@
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
 #include "guest/cpu.h"
+#include "guest/loadable.h"
 #include "guest/syscall_print.h"
+#include "recording/event_check.h"
 #include "recording/made_here.h"
 #include "replay/agent_expression.h"
 
@@ -53,6 +55,8 @@ const char* kind_name(EventKind kind) {
       return "checksum";
     case EventKind::Note:
       return "note";
+    case EventKind::Channel:
+      return "name of a channel";
     case EventKind::End:
       return "end";
     case EventKind::Turn:
@@ -66,6 +70,12 @@ const char* kind_name(EventKind kind) {
     default:
       return "unknown event";
   }
+}
+
+// A kernel refuses others; here they would be loaded.
+void check_thread_base(const uint64_t clone_args[6]) {
+  if (clone_args[0] & CLONE_SETTLS && !is_base(clone_args[4]))
+    throw Error("the log is damaged: a thread with a segment that no CPU has", kExitDivergence);
 }
 
 std::string call_text(uint64_t nr, const uint64_t args[6]) {
@@ -247,12 +257,16 @@ void Replayer::leap(const Event& gap) {
   Context& ctx = context();
   if (gap.digest != register_digest(ctx))
     diverged(gap, event_text(gap) + ", other registers", place(ctx.tick, ctx.rip));
-  std::vector<Event> memory(gap.length);
-  for (Event& e : memory) {
+  std::vector<Event> memory;
+  while (memory.size() < gap.length) {
+    Event e;
     if (!take(e)) return end_incomplete();
     if (e.kind != EventKind::Memory)
       throw Error(fmt::format("the log is damaged: {} in a gap", kind_name(e.kind)), kExitDivergence);
+    memory.push_back(std::move(e));
   }
+  if (!is_loadable_here(gap.body.data()))
+    throw Error("the recording has vector registers that this machine lacks");
   constexpr size_t kRip = 16, kFlags = 17, kFs = 18, kGs = 19, kEvex = 20, kHi16 = 21;
   if (gap.values[kEvex]) {
     if (gap.values[kHi16] != engine::bs_cache.hi16_offset)
@@ -280,6 +294,7 @@ void Replayer::prepare() {
         set_memory(e);
         break;
       case EventKind::Note:
+      case EventKind::Channel:
         break;
       case EventKind::Start: {
         Context& ctx = context();
@@ -548,6 +563,9 @@ void Replayer::pass_turn(const Event& e) {
   Thread& from = process_.current();
   if (reason == TurnReason::Vforked) {
     const bool clone = ctx.gpr[RAX] == SYS_clone;
+    uint64_t args[6];
+    syscall_args(ctx, args);
+    if (clone) check_thread_base(args);
     Thread& child = process_.start_thread(clone ? ctx.gpr[RDI] : 0, clone ? ctx.gpr[RSI] : 0,
                                           clone ? ctx.gpr[R8] : 0, from.tid);
     before_vfork_.emplace_back(std::begin(process_.actions), std::end(process_.actions));
@@ -591,16 +609,20 @@ void Replayer::apply_call(const Event& e, const uint64_t args[6]) {
                    ok ? fmt::format("{} bytes, checksum {:#x}", length, crc) : "input that cannot be read");
         break;
       }
-      case recording::PieceKind::Text: {
+      case recording::PieceKind::Text:
+      case recording::PieceKind::TextAt: {
         std::string now(piece.bytes.size(), 0);
         std::string then(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(args[piece.arg]), now.size()))
+        if (!bs_guarded_copy(now.data(), reinterpret_cast<const void*>(piece.addr), now.size()))
           now = "(unreadable)";
         if (now != then)
           diverged(e, fmt::format("{} with \"{}\"", event_text(e), then), fmt::format("\"{}\"", now));
         break;
       }
       default:
+        if (!process_.map.is_mapped(piece.addr, piece.addr + piece.bytes.size()))
+          diverged(e, event_text(e),
+                   fmt::format("no memory at {:#x} for {} bytes", piece.addr, piece.bytes.size()));
         process_.prepare_write(piece.addr, piece.addr + piece.bytes.size());
         note_write(piece.addr, piece.bytes.size());
         // After a failed call the memory may be read-only: then it was not written, and must be what it was.
@@ -686,6 +708,9 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       return process_.sys_madvise(args[0], args[1], args[2]);
     case SYS_mremap:
       if (hot::is_error(logged)) return logged;
+      if (logged % static_cast<int64_t>(layout::kPage) ||
+          !recording::is_guest_range(static_cast<uint64_t>(logged), layout::page_up(args[2])))
+        throw Error("the log is damaged: memory is moved to where no program has any", kExitDivergence);
       return process_.sys_mremap(args, static_cast<uint64_t>(logged));
     case SYS_arch_prctl:
       return Process::is_base_prctl(args[0]) ? process_.sys_arch_prctl(args[0], args[1]) : logged;
@@ -699,6 +724,7 @@ int64_t Replayer::special(uint64_t nr, const uint64_t args[6], int64_t logged) {
       if (!process_.sys_rt_sigreturn()) on_fault({SIGSEGV, SI_KERNEL, 0, 0, 13, 0, 0});
       return 0;
     case SYS_clone:
+      check_thread_base(args);
       if (logged > 0 && ((args[0] & CLONE_THREAD) || is_lodger(args[0])))
         process_.start_thread(args[0], args[1], args[4], static_cast<int>(logged));
       if (logged == 0) {  // we are the child
@@ -731,7 +757,7 @@ void Replayer::after_call(uint64_t nr, int64_t result) {
     }
     auto kind = static_cast<EventKind>(header.kind);
     Event e;
-    if (kind == EventKind::Note) {
+    if (recording::is_remark(kind)) {
       take(e);
     } else if ((kind == EventKind::Memory || kind == EventKind::Shared || kind == EventKind::Resize) &&
                (header.flags & recording::kInCall)) {

@@ -24,9 +24,21 @@ using recording::StoredState;
 
 using layout::kPage;
 
-// Its bytes have been verified, so this happens only if reader and writer disagree.
+// Checksums are no proof: a stranger can make them as well.
 [[noreturn]] void fail() {
   throw Error("a checkpoint's state cannot be understood");
+}
+
+// Does the event with that number begin there (or the chunk end)?
+bool is_event(const recording::Chunk& chunk, uint64_t wanted, uint64_t number) {
+  if (wanted > chunk.events.size()) return false;
+  uint64_t at = 0, event = chunk.first_event;
+  for (; at < wanted; event++) {
+    recording::EventHeader header;
+    std::memcpy(&header, chunk.events.data() + at, sizeof header);
+    at += header.size;
+  }
+  return at == wanted && event == number;
 }
 
 }  // namespace
@@ -111,7 +123,7 @@ void Replayer::look_ahead() {
   while (peek(header)) {
     recording::Event e;
     const auto kind = static_cast<EventKind>(header.kind);
-    if (kind == EventKind::Note) {
+    if (recording::is_remark(kind)) {
       take(e);
       continue;
     }
@@ -139,7 +151,7 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
   open_log(state.log);
   auto chunk = log_->seek(state.chunk_offset, static_cast<uint32_t>(state.chunk_index),
                           state.chunk_first_event, state.chunk_wall_ns);
-  if (!chunk || state.at > chunk->events.size())
+  if (!chunk || !is_event(*chunk, state.at, state.event))
     throw Error("a checkpoint lies in a part of the log that is damaged");
   chunk_ = *chunk;
   s.p = chunk_.events.data() + state.at;
@@ -200,7 +212,6 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
       default:
         fail();
     }
-    if (p.start >= p.end || p.end > guest::kGuestEnd || layout::overlaps_engine(p.start, p.end)) fail();
     auto* place = reinterpret_cast<void*>(p.start);
     if (mmap(place, p.end - p.start, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(p.offset)) !=
         place)
@@ -214,14 +225,16 @@ void Replayer::unpack_state(std::span<const uint8_t> bytes, recording::Checkpoin
   });
   for (const recording::PageRun& run : runs) {
     recording::CheckpointFile& file = folder.open(run.file);
-    if (run.space > spaces.size() ||
+    constexpr uint64_t kMostPages = guest::kGuestEnd / kPage;
+    if (run.space > spaces.size() || run.address % kPage || run.count > kMostPages ||
         (run.space == 0 && !process_.map.is_mapped(run.address, run.address + run.count * kPage)))
       fail();
     for (uint64_t i = 0; i < run.count; i++) {
       const uint8_t* bytes = file.page(run.index + i);
       const uint64_t to = run.address + i * kPage;
       if (run.space == 0) {
-        std::memcpy(reinterpret_cast<void*>(to), bytes, kPage);
+        // There is nothing behind the end of a file.
+        if (!bs_guarded_copy(reinterpret_cast<void*>(to), bytes, kPage)) fail();
         continue;
       }
       // The last page may go beyond the file's end, which must not move.

@@ -78,7 +78,11 @@ class Rpc {
 
  private:
   using Method = Json (Rpc::*)(const Params&);
-  static const std::map<std::string, Method>& methods();
+  struct Row {
+    Method method;
+    std::vector<std::string> parameters;  // that it has
+  };
+  static const std::map<std::string, Row>& methods();
 
   void put(const Json& json) {
     if (!lines_.put(dump(json))) over_ = true;
@@ -110,8 +114,9 @@ class Rpc {
       if (method == methods().end())
         throw RpcError{kNoSuchMethod, fmt::format("there is no method '{}'; 'methods' lists them", name)};
       const Json none;
-      const Json result =
-          (this->*method->second)(Params(message.contains("params") ? message["params"] : none));
+      const Params params(message.contains("params") ? message["params"] : none);
+      params.only(name, method->second.parameters);
+      const Json result = (this->*method->second.method)(params);
       if (cancelled_) throw RpcError{kCancelled, "cancelled"};
       if (answer) put({{"jsonrpc", "2.0"}, {"id", id}, {"result", result}});
     } catch (const RpcError& e) {
@@ -249,7 +254,7 @@ class Rpc {
 
   Json list_methods(const Params&) {
     Json list = Json::array();
-    for (const auto& [name, method] : methods()) list.push_back(name);
+    for (const auto& [name, row] : methods()) list.push_back(name);
     return list;
   }
   Json version(const Params&) { return {{"version", BACKSTEP_VERSION}, {"protocol", 1}}; }
@@ -697,47 +702,48 @@ class Rpc {
   std::chrono::steady_clock::time_point told_;
 };
 
-const std::map<std::string, Rpc::Method>& Rpc::methods() {
-  static const std::map<std::string, Method> table = {
-      {"methods", &Rpc::list_methods},
-      {"version", &Rpc::version},
-      {"info", &Rpc::info},
-      {"processes", &Rpc::processes},
-      {"process", &Rpc::process},
-      {"now", &Rpc::now},
-      {"goto", &Rpc::go_to},
-      {"bookmark", &Rpc::bookmark},
-      {"bookmarks", &Rpc::bookmarks},
-      {"remove_bookmark", &Rpc::remove_bookmark},
-      {"forward", &Rpc::forward},
-      {"backward", &Rpc::backward},
-      {"step", &Rpc::step},
-      {"threads", &Rpc::threads},
-      {"registers", &Rpc::registers},
-      {"memory", &Rpc::memory},
-      {"stack", &Rpc::stack},
-      {"value", &Rpc::value},
-      {"locals", &Rpc::locals},
-      {"count", &Rpc::count},
-      {"log", &Rpc::log},
-      {"query", &Rpc::query},
-      {"assert", &Rpc::check},
-      {"calls", &Rpc::calls},
-      {"profile", &Rpc::profile},
-      {"coverage", &Rpc::coverage},
-      {"why", &Rpc::why},
-      {"diff", &Rpc::diff},
-      {"allocs", &Rpc::allocs},
-      {"races", &Rpc::races},
-      {"sql", &Rpc::sql},
-      {"create_event", &Rpc::create_event},
-      {"install", &Rpc::install},
-      {"uninstall", &Rpc::uninstall},
-      {"destroy", &Rpc::destroy},
-      {"events", &Rpc::events},
-      {"run", &Rpc::run},
-      {"cancel", &Rpc::cancel},
-      {"shutdown", &Rpc::shutdown},
+const std::map<std::string, Rpc::Row>& Rpc::methods() {
+  static const std::map<std::string, Row> table = {
+      {"methods", {&Rpc::list_methods, {}}},
+      {"version", {&Rpc::version, {}}},
+      {"info", {&Rpc::info, {}}},
+      {"processes", {&Rpc::processes, {}}},
+      {"process", {&Rpc::process, {"process"}}},
+      {"now", {&Rpc::now, {}}},
+      {"goto", {&Rpc::go_to, {"to"}}},
+      {"bookmark", {&Rpc::bookmark, {"name", "note"}}},
+      {"bookmarks", {&Rpc::bookmarks, {}}},
+      {"remove_bookmark", {&Rpc::remove_bookmark, {"name"}}},
+      {"forward", {&Rpc::forward, {"events"}}},
+      {"backward", {&Rpc::backward, {"events"}}},
+      {"step", {&Rpc::step, {"back", "count", "tid"}}},
+      {"threads", {&Rpc::threads, {}}},
+      {"registers", {&Rpc::registers, {"tid"}}},
+      {"memory", {&Rpc::memory, {"address", "size"}}},
+      {"stack", {&Rpc::stack, {"tid"}}},
+      {"value", {&Rpc::value, {"expression", "tid", "frame"}}},
+      {"locals", {&Rpc::locals, {"tid", "frame"}}},
+      {"count", {&Rpc::count, {"specs", "from", "to", "processes"}}},
+      {"log", {&Rpc::log, {"spec", "values", "stack", "from", "to", "processes", "limit", "last"}}},
+      {"query", {&Rpc::query, {"query", "values", "stack", "move"}}},
+      {"assert", {&Rpc::check, {"assertions", "from", "to", "processes"}}},
+      {"calls", {&Rpc::calls, {"function", "system", "depth", "limit", "tree", "from", "to", "processes"}}},
+      {"profile", {&Rpc::profile, {"period", "lines", "instructions", "from", "to", "processes"}}},
+      {"coverage", {&Rpc::coverage, {"system", "from", "to", "processes"}}},
+      {"why",
+       {&Rpc::why, {"expression", "at", "tid", "frame", "depth", "width", "limit", "addresses", "copies"}}},
+      {"diff", {&Rpc::diff, {"other", "exact"}}},
+      {"allocs", {&Rpc::allocs, {"leaks", "uninitialised", "errors", "frees", "from", "to"}}},
+      {"races", {&Rpc::races, {"from", "to"}}},
+      {"sql", {&Rpc::sql, {"query", "limit"}}},
+      {"create_event", {&Rpc::create_event, {"spec", "action", "times", "values", "stack", "install"}}},
+      {"install", {&Rpc::install, {"event_id"}}},
+      {"uninstall", {&Rpc::uninstall, {"event_id"}}},
+      {"destroy", {&Rpc::destroy, {"event_id"}}},
+      {"events", {&Rpc::events, {}}},
+      {"run", {&Rpc::run, {"back"}}},
+      {"cancel", {&Rpc::cancel, {"id"}}},
+      {"shutdown", {&Rpc::shutdown, {}}},
   };
   return table;
 }

@@ -2,12 +2,23 @@
 // control point is written as one can go to it.
 #include "serve/rpc_json.h"
 
+#include <algorithm>
+
+#include "base/nearest.h"
 #include "timeline/moments.h"
 
 namespace backstep::serve {
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void Params::only(const std::string& method, const std::vector<std::string>& known) const {
+  if (!json_.is_object()) return;
+  for (const auto& [name, value] : json_.items())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw RpcError{kInvalidParams,
+                     fmt::format("'{}' has no parameter '{}'{}", method, name, did_you_mean(name, known))};
 }
 
 Json point(const ControlPoint& at) {

@@ -59,6 +59,8 @@ class Params {
   T get(const char* name, T otherwise) const {
     return has(name) ? convert<T>(name) : otherwise;
   }
+  // A parameter that is mistyped would be one that is left out.
+  void only(const std::string& method, const std::vector<std::string>& known) const;
   bool is_text(const char* name) const { return has(name) && json_[name].is_string(); }
   bool has(const char* name) const {
     return json_.is_object() && json_.contains(name) && !json_[name].is_null();

@@ -46,7 +46,10 @@ std::optional<std::string> Lines::take(bool* too_long) {
 std::optional<std::string> Lines::next(bool* too_long) {
   for (;;) {
     if (auto line = take(too_long)) return line;
-    if (!fill()) return std::nullopt;
+    if (fill()) continue;
+    // The last line may lack its end, as with `printf`.
+    if (read_.empty() || skipping_) return std::nullopt;
+    read_ += '\n';
   }
 }
 

@@ -8,9 +8,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -35,6 +32,7 @@
 #include "recording/tree.h"
 #include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
+#include "serve/listener.h"
 #include "timeline/timeline.h"
 
 namespace backstep::serve {
@@ -48,54 +46,6 @@ struct Service {
   Service(const ReplayOptions& options, bool scripted)
       : recording(library.resolve(options.recording)), server(options, library, recording, scripted) {}
 };
-
-Fd listen_tcp(const std::string& where, std::string& shown) {
-  std::string host = "127.0.0.1", port = where;
-  if (size_t colon = where.rfind(':'); colon != std::string::npos) {
-    if (colon > 0) host = where.substr(0, colon);
-    port = where.substr(colon + 1);
-  }
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  if (int err = getaddrinfo(host.c_str(), port.c_str(), &hints, &found))
-    throw Error(fmt::format("cannot serve at {}: {}. Give [HOST:]PORT, for example 1234 or localhost:1234.",
-                            where, gai_strerror(err)),
-                kExitUsage);
-  Fd fd;
-  int err = 0;
-  for (addrinfo* a = found; a && !fd; a = a->ai_next) {
-    fd = Fd(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-    int on = 1;
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd.get(), a->ai_addr, a->ai_addrlen) != 0 || listen(fd.get(), 1) != 0) {
-      err = errno;
-      fd.reset();
-    }
-  }
-  freeaddrinfo(found);
-  if (!fd) throw Error(fmt::format("cannot serve at {}: {}", where, errno_text(err)));
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  char name[256] = "", service[32] = "";
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, name, sizeof name, service, sizeof service,
-              NI_NUMERICHOST | NI_NUMERICSERV);
-  shown = fmt::format("{}:{}", name, service);
-  return fd;
-}
-
-Fd accept_one(int listener) {
-  for (;;) {
-    Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd && errno == EINTR) continue;
-    if (!fd) throw Error("cannot accept a connection: " + errno_text(errno));
-    int on = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-  }
-}
 
 // All that was mapped, with the keys of the contents: by one process, or by all, since gdb may come to
 // others. nullopt: there are so many that looking takes too long.
@@ -216,13 +166,18 @@ int serve(const ReplayOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
   Service service(options, false);
-  std::string shown;
-  Fd listener = listen_tcp(options.serve, shown);
+  const Listener listener(options.serve);
   if (!options.quiet)
     fmt::print(stderr, "backstep: serving {} at {}; connect with: gdb -ex 'target extended-remote {}'\n",
-               service.recording.name(), shown, shown);
+               service.recording.name(), listener.shown(), listener.shown());
+  if (listener.is_open_to_others())
+    fmt::print(
+        stderr,
+        "backstep: warning: whoever can reach {} controls this replay and reads all that was recorded; safer "
+        "are a port alone (this machine only) with an ssh tunnel, or a unix socket (--serve ./socket)\n",
+        listener.shown());
   for (;;) {
-    GdbServer::Left left = service.server.serve(accept_one(listener.get()));
+    GdbServer::Left left = service.server.serve(listener.accept_one());
     if (left == GdbServer::Left::Killed) return 0;
   }
 }
@@ -281,7 +236,7 @@ int start_gdb(const ReplayOptions& given) {
       int got;
       do got = poll(&p, 1, -1);
       while (got < 0 && errno == EINTR);
-      Fd connection = accept_one(listener.get());
+      Fd connection = accept_connection(listener.get());
       remove_folder();
       ::close(folder.lock);
       signal(SIGTERM, SIG_DFL);

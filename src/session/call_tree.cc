@@ -31,7 +31,12 @@ class Trees {
         // Between a call and the function, the first time.
         if (!request.system && f.name.starts_with("_dl_runtime_resolve")) continue;
         add(f.entry, functions_.size(), true, stack);
-        for (const Exit& exit : exits_of(session.program(), f)) add(exit.pc, functions_.size(), false, stack);
+        for (const Exit& exit : exits_of(session.program(), f)) {
+          add(exit.pc, functions_.size(), false, stack);
+          if (exit.only_if.empty()) continue;
+          taps_.back().conditions = {session.compiler().compile_condition(exit.only_if, exit.pc)};
+          taps_.back().strict = true;
+        }
         functions_.push_back({f.name, system});
       }
     }

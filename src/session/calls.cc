@@ -27,8 +27,7 @@ class Calls {
   Calls(Session& session, const std::string& function) : session_(session) {
     enter_ = resolve(session, "call " + function, false);
     for (ResolvedTap& r : enter_.taps) add_entry(r);
-    leave_ = resolve(session, "return " + function, false);
-    for (ResolvedTap& r : leave_.taps) add_exit(r);
+    for (const symbols::Function& f : functions_named(session.program(), function)) add_exits(f);
   }
   Calls(Session& session, const std::vector<symbols::Function>& functions) : session_(session) {
     for (const symbols::Function& f : functions) {
@@ -38,14 +37,7 @@ class Calls {
       enter.offers.args = true;
       enter.offers.function = f.entry;
       add_entry(enter);
-      for (const Exit& exit : exits_of(session.program(), f)) {
-        ResolvedTap leave;
-        leave.tap.kind = Tap::Pc;
-        leave.tap.start = leave.pc = exit.pc;
-        leave.offers.retval = !exit.jump;
-        leave.offers.function = f.entry;
-        add_exit(leave);
-      }
+      add_exits(f);
     }
   }
 
@@ -143,6 +135,21 @@ class Calls {
     points_.push_back(std::move(p));
   }
 
+  // None, if it never returns.
+  void add_exits(const symbols::Function& f) {
+    for (const Exit& exit : exits_of(session_.program(), f)) {
+      ResolvedTap leave;
+      leave.tap.kind = Tap::Pc;
+      leave.tap.start = leave.pc = exit.pc;
+      leave.tap.strict = true;
+      leave.offers.retval = !exit.jump;
+      leave.offers.function = f.entry;
+      if (!exit.only_if.empty())
+        leave.tap.conditions = {session_.compiler().compile_condition(exit.only_if, exit.pc)};
+      add_exit(leave);
+    }
+  }
+
   void add_exit(const ResolvedTap& r) {
     Point p;
     p.tap = r.tap;
@@ -188,7 +195,8 @@ class Calls {
     call.thread = record.thread;
     call.args_known = p.args_known;
     const Address back = values.word();
-    const auto frames = session_.program().frames_at(back - 1);
+    auto frames = session_.program().frames_at(back - 1);
+    if (frames.empty()) frames = session_.program().frames_at(back);  // nobody called: see Session::named
     call.caller.pc = back;
     if (!frames.empty())
       call.caller.function = frames[0].function, call.caller.file = frames[0].file,
@@ -217,7 +225,7 @@ class Calls {
   }
 
   Session& session_;
-  Resolved enter_, leave_;
+  Resolved enter_;
   std::vector<Point> points_;
   std::deque<Open> calls_;                       // not told yet, in the order in which they began …
   uint64_t first_ = 0;                           // … the first of them is this one

@@ -110,12 +110,62 @@ class TableOfOne {
         if (auto it = table_.find(fd); it != table_.end() && it->second.file->kind == OpenFile::File)
           it->second.file->offset += e.nr == SYS_getdents64 ? 0 : static_cast<uint64_t>(e.result);
         return;
+      case SYS_listen:
+        if (auto it = table_.find(fd); it != table_.end()) it->second.file->listening = true;
+        return;
+      case SYS_connect: {
+        auto it = table_.find(fd);
+        // The kernel says who it is when there is a connection (or not even then); the program has said it.
+        if (it != table_.end())
+          for (const auto& p : e.pieces)
+            if (p.kind == PieceKind::Text && p.arg == 1)
+              it->second.file->kernel.peer = guest::socket_address(p.bytes);
+        return;
+      }
       default:
         return;
     }
   }
 
+  // How the kernel names what that descriptor stands for. If no call of the program's has made it, it is new.
+  void name(const Event& e) {
+    const recording::ChannelName& n = e.channel;
+    using recording::ChannelReason;
+    const bool pipe = n.object == recording::ChannelObject::Pipe;
+    if (n.reason == ChannelReason::There || n.reason == ChannelReason::Received) {
+      const bool standard = n.reason == ChannelReason::There && table_.count(n.fd);
+      const std::string was = standard ? table_[n.fd].file->name : "";
+      add(n.fd, pipe ? OpenFile::Pipe : OpenFile::Socket, "", false);
+      OpenFile& f = *table_[n.fd].file;
+      f.process = process_, f.event = e.number;
+      f.writable = !pipe || n.type != 1;
+      if (pipe) f.end = n.type == 1 ? 0 : 1;
+      f.datagrams = !pipe && n.type != SOCK_STREAM;
+      f.name = !was.empty() ? was : pipe ? "a pipe" : "a socket";
+    }
+    auto it = table_.find(n.fd);
+    if (it == table_.end()) return;
+    OpenFile& f = *it->second.file;
+    f.made_here = n.reason == ChannelReason::Made || f.made_here;
+    name(f.kernel, n);
+    // Both ends of a pipe have one name.
+    for (auto& [fd, other] : table_)
+      if (pipe && other.file->kind == f.kind && other.file->event == f.event &&
+          other.file->process == f.process)
+        name(other.file->kernel, n), other.file->made_here = f.made_here;
+  }
+
  private:
+  static void name(KernelName& k, const recording::ChannelName& n) {
+    if (n.inode) k.device = n.device, k.inode = n.inode;
+    if (n.cookie) k.cookie = n.cookie;
+    if (n.net) k.net = n.net;
+    if (n.family) k.family = n.family;
+    if (n.peer_pid) k.peer_pid = n.peer_pid;
+    if (const auto a = guest::socket_address(n.local); a) k.local = a;
+    if (const auto a = guest::socket_address(n.peer); a) k.peer = a;
+  }
+
   void add(int64_t fd, OpenFile::Kind kind, const std::string& name, bool close_on_exec) {
     auto file = std::make_shared<OpenFile>();
     file->kind = kind;
@@ -205,7 +255,7 @@ DescriptorTable Channels::handed_on(const recording::ProcessInfo& p, const Descr
   return table;
 }
 
-DescriptorTable Channels::walk(uint64_t process, uint64_t up_to, const Visit& visit) {
+DescriptorTable Channels::walk(uint64_t process, uint64_t up_to, const Visitor& visitor) {
   const recording::ProcessInfo* p = info(process);
   if (!p || p->empty || p->damaged) return {};
   DescriptorTable own = inherited(*p);
@@ -237,6 +287,8 @@ DescriptorTable Channels::walk(uint64_t process, uint64_t up_to, const Visit& vi
     auto borrower = borrowers.find(e.thread);
     DescriptorTable& table = borrower == borrowers.end() ? own : borrower->second;
     last_thread = e.thread;
+    if (e.kind != EventKind::Syscall && e.kind != EventKind::Channel && visitor.other)
+      visitor.other(e, table);
     if (e.kind == EventKind::Turn) {
       const auto reason = static_cast<recording::TurnReason>(e.nr);
       if (reason == recording::TurnReason::Blocked) waiting[e.thread] = {e.tick, e.number, e.order.given};
@@ -246,13 +298,19 @@ DescriptorTable Channels::walk(uint64_t process, uint64_t up_to, const Visit& vi
       }
       continue;
     }
+    if (e.kind == EventKind::Channel) {
+      TableOfOne(table, process).name(e);
+      if (visitor.named) visitor.named({e, table, e.tick, e.number, 0});
+      continue;
+    }
     if (e.kind != EventKind::Syscall) continue;
     const auto waited = waiting.extract(e.thread);
-    if (guest::is_error(e.result)) continue;
-    if (visit)
+    const bool failed = guest::is_error(e.result);
+    if (const Visit& visit = failed ? visitor.failed : visitor.call)
       visit(waited ? ChannelCall{e, table, waited.mapped().tick, waited.mapped().event, waited.mapped().given}
                    : ChannelCall{e, table, e.tick, e.number, e.order.given});
-    TableOfOne(table, process).apply(e);
+    constexpr int64_t kInProgress = -115;
+    if (!failed || (e.nr == SYS_connect && e.result == kInProgress)) TableOfOne(table, process).apply(e);
   }
   bear(~0ull);
   return present();

@@ -9,11 +9,22 @@
 #include <string>
 #include <vector>
 
+#include "guest/socket_address.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "recording/tree.h"
 
 namespace backstep::session {
+
+// How the kernel names a pipe or a socket, as far as the log has it (Channel events).
+struct KernelName {
+  uint64_t device = 0, inode = 0;  // pipes
+  uint64_t cookie = 0, net = 0;    // sockets; their network namespace
+  int family = 0;
+  guest::SocketAddress local, peer;
+  int peer_pid = 0;
+  explicit operator bool() const { return inode | cookie; }
+};
 
 // What an open() made: duplicates of a descriptor share one.
 struct OpenFile {
@@ -28,6 +39,9 @@ struct OpenFile {
   bool writable = false;   // this end
   bool datagrams = false;  // what is written at once is read at once
   bool accepted = false;   // Socket
+  bool listening = false;  // … which makes connections
+  bool made_here = false;  // by a recorded call: not there at the start, nor received in a message
+  KernelName kernel;
 };
 
 struct Descriptor {
@@ -54,11 +68,22 @@ class Channels {
 
   using Visit = std::function<void(const ChannelCall&)>;
   // Every call of a process that succeeded, in the order of its log.
-  void each_call(uint64_t process, const Visit& visit) { walk(process, ~0ull, visit); }
+  void each_call(uint64_t process, const Visit& visit) { walk(process, ~0ull, {visit, {}, {}, {}}); }
+  // More than that.
+  struct Visitor {
+    Visit call;
+    Visit failed;                                                                // calls that did not succeed
+    Visit named;                                                                 // behind a Channel event
+    std::function<void(const recording::Event&, const DescriptorTable&)> other;  // what is no call
+  };
+  // The descriptors at the end.
+  DescriptorTable each(uint64_t process, const Visitor& visitor) { return walk(process, ~0ull, visitor); }
+  DescriptorTable table_at(uint64_t process, uint64_t event) { return walk(process, event, {}); }
   const std::vector<recording::ProcessInfo>& processes() const { return processes_; }
+  const recording::Recording& recording() const { return recording_; }
 
  private:
-  DescriptorTable walk(uint64_t process, uint64_t up_to, const Visit& visit);
+  DescriptorTable walk(uint64_t process, uint64_t up_to, const Visitor& visitor);
   DescriptorTable inherited(const recording::ProcessInfo& info);
   DescriptorTable handed_on(const recording::ProcessInfo& info, const DescriptorTable& table) const;
   const recording::ProcessInfo* info(uint64_t process) const;

@@ -821,14 +821,9 @@ Decoder::Decoder() {
   ZydisFormatterInit(&formatter_, ZYDIS_FORMATTER_STYLE_INTEL);
 }
 
-const DecodedStep& Decoder::decode(const StepRecord& step) {
-  auto& slot = known_[step.at.pc];
-  if (slot && std::memcmp(slot->code, step.code, sizeof slot->code) == 0) return *slot;
-  slot = std::make_unique<DecodedStep>();
-  DecodedStep& d = *slot;
-  std::memcpy(d.code, step.code, sizeof d.code);
-  d.valid = ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, step.code, step.length, &d.in, d.operands));
-  if (!d.valid) return d;
+void Decoder::fill(DecodedStep& d, std::span<const uint8_t> code) const {
+  d.valid = ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, code.data(), code.size(), &d.in, d.operands));
+  if (!d.valid) return;
   d.is_call = d.in.mnemonic == ZYDIS_MNEMONIC_SYSCALL;
   for (unsigned i = 0; i < d.in.operand_count; i++) {
     const ZydisDecodedOperand& o = d.operands[i];
@@ -838,7 +833,21 @@ const DecodedStep& Decoder::decode(const StepRecord& step) {
       if (const Bytes b = bytes_of(o.reg.value); b.count) d.registers |= register_bit(b.first);
   }
   if (d.in.cpu_flags) d.registers |= 1ull << 49;
-  return d;
+}
+
+const DecodedStep& Decoder::decode(const StepRecord& step) {
+  auto& slot = known_[step.at.pc];
+  if (slot && std::memcmp(slot->code, step.code, sizeof slot->code) == 0) return *slot;
+  slot = std::make_unique<DecodedStep>();
+  std::memcpy(slot->code, step.code, sizeof slot->code);
+  fill(*slot, {step.code, step.length});
+  return *slot;
+}
+
+Decoder::Writes Decoder::writes(std::span<const uint8_t> code) const {
+  DecodedStep d;
+  fill(d, code);
+  return {d.registers, d.is_call};
 }
 
 Effect Decoder::effect(const StepRecord& step) {

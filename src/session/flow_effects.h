@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -81,10 +82,17 @@ class Decoder {
   Decoder();
   const DecodedStep& decode(const replayer::StepRecord& step);
   Effect effect(const replayer::StepRecord& step);
+  // What the instruction that begins with these bytes may write, as in DecodedStep; nothing: it is none.
+  struct Writes {
+    uint64_t registers = 0;
+    bool is_call = false;
+  };
+  Writes writes(std::span<const uint8_t> code) const;
   // As an assembler writes it; addresses of the program as numbers.
   std::string text(const replayer::StepRecord& step);
 
  private:
+  void fill(DecodedStep& d, std::span<const uint8_t> code) const;
   ZydisDecoder decoder_;
   ZydisFormatter formatter_;
   std::unordered_map<Address, std::unique_ptr<DecodedStep>> known_;

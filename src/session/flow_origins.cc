@@ -113,6 +113,11 @@ FlowPlace Origins::place(const replayer::StepRecord& step) {
   return p;
 }
 
+// Does the log say where in memory the bytes were?
+static bool is_followed(uint16_t nr) {
+  return nr == SYS_write || nr == SYS_writev || nr == SYS_sendto || nr == SYS_sendmsg;
+}
+
 void Origins::tell_stream(FlowOrigin& origin, const OpenFile& file, uint64_t byte, uint64_t count,
                           const Recorded::OwnEvent& read) {
   std::string why;
@@ -121,9 +126,14 @@ void Origins::tell_stream(FlowOrigin& origin, const OpenFile& file, uint64_t byt
     const uint64_t at = byte + done;
     const Message* m = recorded_.messages().of_read(read.process, read.event, at, why);
     if (!m) break;
-    const uint64_t in_message = at - m->read_byte;
+    if (!is_followed(m->write->nr)) {
+      why = fmt::format("process #{} has put it there with {}, which is not followed", m->write->process,
+                        guest::syscall_name(m->write->nr));
+      break;
+    }
+    const uint64_t in_message = at - m->read->part - m->read_byte;
     const uint64_t there = std::min(count - done, m->bytes - in_message);
-    pieces.push_back({m->write, m->write_byte + in_message, there});
+    pieces.push_back({m->write, m->write->part + m->write_byte + in_message, there});
     checked = checked && m->checked;
     done += there;
   }
@@ -186,7 +196,12 @@ void Origins::tell_call_data(FlowOrigin& origin, const Change& change, const Loc
     origin.sentence = fmt::format("read from descriptor {}", static_cast<int>(e.args[0]));
     return;
   }
-  if (file->kind == OpenFile::Pipe || file->kind == OpenFile::SocketPair || file->kind == OpenFile::Socket)
+  std::string unknown;
+  const bool channel =
+      file->kind == OpenFile::Pipe || file->kind == OpenFile::SocketPair || file->kind == OpenFile::Socket;
+  // What was there at the start is somebody else's, mostly.
+  if (channel && (file->made_here || !file->kernel ||
+                  recorded_.messages().of_read(own->process, own->event, byte, unknown)))
     return tell_stream(origin, *file, byte, count, *own);
   origin.file = file->name;
   if (file->kind != OpenFile::File) {

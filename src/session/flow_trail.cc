@@ -5,7 +5,7 @@
 // register holds was mostly put there a moment ago, so the steps in front of the moment are replayed one by
 // one and looked through from behind: a few hundred ticks at first, then more and more before them. Stores
 // among them are found on the way, so that most of the memory that a function works on (its stack) needs no
-// search either.
+// search either. A register that is left alone for longer is searched for in another way (flow_places.cc).
 //
 // A step is an instruction, or something of the log: the kernel's part of a system call, a signal, a turn.
 // What those change is in the log's events.
@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "engine/context.h"
@@ -27,7 +28,7 @@ using recording::PieceKind;
 using replayer::StepRecord;
 using timeline::Arrival;
 
-constexpr Tick kFirstTicks = 512;
+constexpr Tick kFirstStretch = 512;
 constexpr uint64_t kMostSteps = 1 << 18;  // of one segment
 constexpr size_t kMostSegments = 12;
 
@@ -253,16 +254,34 @@ bool any_covered(const std::vector<Change>& changes, const std::vector<Loc>& wan
 
 }  // namespace
 
+Trail::Trail(Session& session) : session_(session) {
+  // Tests have no long runs.
+  if (const char* steps = std::getenv("BACKSTEP_STEPS")) few = std::strtoull(steps, nullptr, 10);
+}
+
 Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Position& at, int thread) {
   const uint64_t registers = registers_in(wanted);
+  const Position first = session_.timeline().first();
   Position end = at;
-  Tick ticks = kFirstTicks;
-  uint64_t looked = 0;
+  Tick ticks = kFirstStretch;
+  uint64_t looked = 0, search_at = few;
   for (;;) {
     const auto turn = last_turn_end(thread, end);
     // It was made by another one: its registers are those that this one had then.
     if (!turn) return {Definition::Beginning, {}, end, {}};
     end = std::min(end, *turn);
+    if (looked >= search_at) {
+      Searched searched = search_register(wanted, registers, end, thread);
+      if (searched.found) return std::move(*searched.found);
+      // What ended a search may be what has written it.
+      search_at = searched.able ? looked + (searched.whole ? 0 : few) : 2 * looked;
+      if (searched.able) {
+        end = searched.low;
+        ticks = kFirstStretch;
+        if (end <= first) return {Definition::Beginning, {}, end, {}};
+        continue;
+      }
+    }
     const Segment* s = segment_before(end, ticks);
     if (!s) return {Definition::Stopped, {}, {}, {}};
     auto it = std::lower_bound(s->steps.begin(), s->steps.end(), end,
@@ -275,7 +294,7 @@ Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Po
       std::vector<Change> changes = changes_of(*s, i);
       if (any_covered(changes, wanted, false)) return found(*s, i, std::move(changes));
     }
-    if (s->begin <= session_.timeline().first()) return {Definition::Beginning, {}, s->begin, {}};
+    if (s->begin <= first) return {Definition::Beginning, {}, s->begin, {}};
     if (looked > reach) return {Definition::TooFar, {}, s->begin, {}};
     end = s->begin;
     ticks = std::min<Tick>(ticks * 4, kMostSteps / 4);
@@ -283,7 +302,7 @@ Trail::Definition Trail::register_write(const std::vector<Loc>& wanted, const Po
 }
 
 Trail::Definition Trail::memory_write(const std::vector<Loc>& wanted, const Position& at) {
-  const Segment* s = segment_before(at, kFirstTicks);
+  const Segment* s = segment_before(at, kFirstStretch);
   if (!s) return {Definition::Stopped, {}, {}, {}};
   auto it = std::lower_bound(s->steps.begin(), s->steps.end(), at,
                              [](const StepRecord& r, const Position& p) { return r.at < p; });
@@ -316,7 +335,7 @@ Trail::Definition Trail::search_memory(const std::vector<Loc>& wanted, const Pos
   const Arrival match = timeline.last_before(taps, at, timeline.first());
   if (match.why == Arrival::Interrupted) return {Definition::Stopped, {}, {}, {}};
   if (match.why == Arrival::None) return {Definition::Beginning, {}, timeline.first(), {}};
-  const Segment* s = segment_before(match.at, kFirstTicks);
+  const Segment* s = segment_before(match.at, kFirstStretch);
   if (!s) return {Definition::Stopped, {}, {}, {}};
   auto it = std::lower_bound(s->steps.begin(), s->steps.end(), match.at,
                              [](const StepRecord& r, const Position& p) { return r.at < p; });

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "recording/contents.h"
 #include "recording/log_reader.h"
 #include "session/flow_effects.h"
 #include "session/session.h"
@@ -46,7 +47,7 @@ struct LoggedEvent {
 
 class Trail {
  public:
-  explicit Trail(Session& session) : session_(session) {}
+  explicit Trail(Session& session);
 
   struct Definition {
     enum Kind : uint8_t {
@@ -67,8 +68,9 @@ class Trail {
   Decoder& decoder() { return decoder_; }
   uint64_t replayed_steps() const { return replayed_; }
   uint64_t searches() const { return searches_; }
-  // Instructions of a thread that are looked through for a register, at most.
-  uint64_t reach = 40'000'000;
+  // Instructions of a thread that are looked through for a register, at most; and behind how many the others
+  // are searched for it instead, where that can be done.
+  uint64_t reach = 40'000'000, few = 30'000;
 
  private:
   struct Segment {
@@ -80,6 +82,22 @@ class Trail {
   Definition memory_write(const std::vector<Loc>& wanted, const Position& at);
   Definition search_memory(const std::vector<Loc>& wanted, const Position& at);
   std::optional<Position> last_turn_end(int thread, const Position& before) const;
+  // Without stepping (flow_places.cc).
+  struct Searched {
+    bool able = false;   // false: it cannot be searched like that
+    Position low = {};   // up to there nothing was found
+    bool whole = false;  // … and there a window begins
+    std::optional<Definition> found = {};
+  };
+  Searched search_register(const std::vector<Loc>& wanted, uint64_t registers, const Position& at,
+                           int thread);
+  Position undisturbed_from(const Position& low, const Position& end, int thread, uint64_t registers,
+                            const std::vector<recording::AddressRange>& code);
+  std::optional<timeline::Taps> writers(const recording::Contents& contents, uint64_t registers, int thread);
+  std::optional<Definition> written_at(const timeline::Arrival& match, const Position& end,
+                                       const std::vector<Loc>& wanted, int thread);
+  int turn_at(Tick tick) const;
+  Tick first_turn(int thread) const;
   std::vector<Change> changes_of(const Segment& segment, size_t index);
   void add_event_changes(const Segment& segment, size_t index, const recording::Event& e, uint64_t number,
                          std::vector<Change>& changes);

@@ -9,12 +9,21 @@
 #include <memory>
 
 #include "events/matcher.h"
+#include "session/gated.h"
 #include "session/hits.h"
 #include "session/stack_text.h"
 
 namespace backstep::session {
 
 using replayer::TapRecord;
+
+timeline::Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved,
+                          const timeline::Sweep& sweep) {
+  if (resolved.event.op == events::Event::Op::One) return timeline.sweep(sweep);
+  std::vector<size_t> spec;
+  for (const ResolvedTap& r : resolved.taps) spec.push_back(r.spec);
+  return sweep_gated(timeline, sweep, resolved.event, spec);
+}
 
 void tell_notes(const Watcher& watcher, const std::vector<std::string>& notes) {
   for (const std::string& n : notes)

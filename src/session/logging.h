@@ -29,6 +29,10 @@ class Logging {
   std::vector<std::vector<symbols::Compiled>> compiled_;  // by tap
 };
 
+// For the taps of one event, all of them.
+timeline::Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved,
+                          const timeline::Sweep& sweep);
+
 void tell_notes(const Watcher& watcher, const std::vector<std::string>& notes);
 
 }  // namespace backstep::session

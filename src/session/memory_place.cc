@@ -2,12 +2,15 @@
 // what a null pointer leads to is near 0, where no program has memory.
 #include "session/memory_place.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "session/session.h"
+#include "symbols/local_names.h"
 
 namespace backstep::session {
 namespace {
@@ -56,10 +59,33 @@ Address address_of(Session& session, const std::vector<uint8_t>& code, const std
   return *address;
 }
 
+bool is_name(const std::string& text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+// A local variable has no place of its own, but whoever names one may not think of that.
+symbols::Compiler::Place compiled_place(Session& session, const std::string& lvalue) {
+  try {
+    return session.compiler().compile_place(lvalue, 0);
+  } catch (const symbols::ExpressionError&) {
+    const auto local = is_name(lvalue) ? symbols::find_local(session.program(), lvalue) : std::nullopt;
+    if (!local) throw;
+    const std::string line = local->line && !local->file.empty()
+                                 ? fmt::format("{}:{}", local->file, local->line)
+                                 : local->function;
+    throw Error(
+        fmt::format("'{}' is a local variable of '{}', which lives elsewhere in each call: log '{}' "
+                    "'{{&{}}}' says where; then watch that, as in 'write 0x29fffefff470 size 4 in [A,B)'",
+                    lvalue, local->function, line, lvalue),
+        kExitUsage);
+  }
+}
+
 }  // namespace
 
 MemoryPlace memory_of(Session& session, const std::string& lvalue, std::vector<std::string>& notes) {
-  const auto place = session.compiler().compile_place(lvalue, 0);
+  const auto place = compiled_place(session, lvalue);
   return {address_of(session, place.address, lvalue, notes), place.size, place.type};
 }
 

@@ -1,119 +1,152 @@
-// Bytes of a pipe have no name, but an order: what comes out is what went in, one write after the other. The
-// recording numbers the calls of all processes (recording::Order), so the n-th byte that was read is the n-th
-// byte that was written, and the write's checksum, where reads have taken all of it, says whether that is
-// right. Of datagrams it is the n-th read that has the n-th write.
+// Bytes of a stream have no name, but an order: what comes out is what went in, one write after the other.
+// The recording numbers the calls of all processes (recording::Order), so the n-th byte that was read is the
+// n-th byte that was written, and the write's checksum, where reads have taken all of it, says whether that
+// is right. Two processes that write at once may have numbers in another order than their bytes: then the
+// checksum also says whose turn it was. Peeked bytes are read again.
 //
-// The two ends of a pipe, and those of a pair of sockets, are known from the call that made them. A
-// connection has an end that was accepted and one that has connected, and the log does not say of whom. Here
-// the checksums decide: a pair of sockets belongs together if everything that one wrote is what the other
-// read, both ways, and no other socket could have been it. Clients that the recording has not, or that all
-// said the same, are told as not known.
+// Datagrams without a connection may be lost, doubled, or overtake each other. Which one was received is
+// known by whom it was sent to, its length and its checksum; of several that are the same it is the first
+// that was not received yet. That may be too early a one: then it has been said that less happened before,
+// never that something did which did not.
 #include "session/messages.h"
 
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "base/hot.h"
 
 namespace backstep::session {
 namespace {
 
-using recording::Event;
-using recording::PieceKind;
+constexpr const char* kNoOtherSide =
+    "its other end was not recorded, or several recorded sockets could be it";
+constexpr const char* kNotReceived = "nobody who was recorded has received it";
+constexpr const char* kNobodyWrote = "no recorded process wrote them";
+constexpr const char* kDiffers =
+    "what was written and what was read there differ, so their order is not known";
 
-constexpr uint64_t kMostKeptBytes = 1ull << 30;  // of what was read: more is not compared
-constexpr size_t kMostSockets = 4'000;           // of which the other end is looked for
-
-enum class Movement : uint8_t { None, Gives, Gets, Odd };
-
-// Where a call gives or gets bytes of its first argument, or others' through it.
-Movement movement_of(const Event& e) {
-  switch (e.nr) {
-    case SYS_write:
-    case SYS_writev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-      return Movement::Gives;
-    case SYS_read:
-    case SYS_readv:
-      return Movement::Gets;
-    case SYS_recvfrom:
-      return e.args[3] & MSG_PEEK ? Movement::None : Movement::Gets;
-    case SYS_recvmsg:
-      return e.args[2] & MSG_PEEK ? Movement::None : Movement::Gets;
-    case SYS_splice:
-    case SYS_tee:
-    case SYS_vmsplice:
-    case SYS_sendfile:
-    case SYS_sendmmsg:
-    case SYS_recvmmsg:
-      return Movement::Odd;
-    default:
-      return Movement::None;
-  }
-}
-
-// What a read got: a message's name and control data come before it.
-std::string data_of(const Event& e, uint64_t bytes) {
-  std::string data;
-  for (const auto& piece : e.pieces)
-    if (piece.kind == PieceKind::OutAtArg || piece.kind == PieceKind::OutAt)
-      data.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
-  if (data.size() < bytes) return "";
-  return e.nr == SYS_recvmsg ? data.substr(data.size() - bytes) : data.substr(0, bytes);
-}
-
-uint64_t sum_of(const std::vector<Transfer>& transfers) {
-  uint64_t sum = 0;
-  for (const Transfer& t : transfers) sum += t.bytes;
-  return sum;
-}
-
-// Goes through the bytes of reads, so many at a time, and sums them up.
-class ReadBytes {
+// What was read, as one piece of data.
+class ReadStream {
  public:
-  explicit ReadBytes(const std::vector<Transfer>& reads) : reads_(reads) {}
-
-  // Calls piece(read, its byte, count) for the next `count` bytes; what is left of them if there are no more.
-  template <class F>
-  uint64_t take(uint64_t count, F&& piece) {
-    while (count > 0 && next_ < reads_.size()) {
-      const Transfer& r = reads_[next_];
-      const uint64_t n = std::min(count, r.bytes - byte_);
-      if (n > 0) piece(r, byte_, n);
-      count -= n, byte_ += n;
-      if (byte_ == r.bytes) next_++, byte_ = 0;
+  explicit ReadStream(std::vector<Transfer>& reads) {
+    for (Transfer& r : reads) {
+      r.offset = end_;
+      if (r.peek) {
+        peeks_.push_back(&r);
+      } else {
+        reads_.push_back(&r);
+        end_ += r.bytes;
+      }
     }
-    return count;
   }
-  // The next read is of the next datagram, however much it has room for.
+  uint64_t end() const { return end_; }
+  const std::vector<Transfer*>& peeks() const { return peeks_; }
+
+  // Calls piece(read, its byte, count) for [from, to).
   template <class F>
-  uint64_t take_datagram(uint64_t count, F&& piece) {
-    if (next_ == reads_.size()) return count;
-    const Transfer& r = reads_[next_++];
-    const uint64_t n = std::min(count, r.bytes);
-    if (n > 0) piece(r, 0, n);
-    return count - n;
+  void each(uint64_t from, uint64_t to, F&& piece) const {
+    auto r = std::upper_bound(reads_.begin(), reads_.end(), from,
+                              [](uint64_t at, const Transfer* t) { return at < t->offset + t->bytes; });
+    for (; r != reads_.end() && (*r)->offset < to; ++r) {
+      const uint64_t first = std::max(from, (*r)->offset), last = std::min(to, (*r)->offset + (*r)->bytes);
+      if (first < last) piece(**r, first - (*r)->offset, last - first);
+    }
+  }
+  // Its checksum, if the logs have all of it.
+  std::optional<uint32_t> sum(uint64_t from, uint64_t to) const {
+    if (to > end_) return std::nullopt;
+    uint32_t crc = 0;
+    bool known = true;
+    each(from, to, [&](const Transfer& r, uint64_t byte, uint64_t count) {
+      known = known && r.data.size() >= byte + count;
+      if (known) crc = hot::crc32c(crc, r.data.data() + byte, count);
+    });
+    return known ? std::optional(crc) : std::nullopt;
   }
 
  private:
-  const std::vector<Transfer>& reads_;
-  size_t next_ = 0;
-  uint64_t byte_ = 0;
+  std::vector<Transfer*> reads_, peeks_;
+  uint64_t end_ = 0;
 };
 
-// The checksum of pieces of reads, as they come.
-struct SumOfReads {
-  uint32_t crc = 0;
-  bool known = true;
-  void add(const Transfer& read, uint64_t byte, uint64_t count) {
-    known = known && read.data.size() >= byte + count;
-    if (known) crc = hot::crc32c(crc, read.data.data() + byte, count);
+// Writes in the order of their numbers; if another process's fits there and this one does not, that one.
+class WriteOrder {
+ public:
+  explicit WriteOrder(std::vector<Transfer>& writes) {
+    for (Transfer& w : writes) by_process_[{w.host, w.process}].push_back(&w);
+    left_ = writes.size();
   }
+  // Of a process that has only just begun to write the first may be there long before another's next.
+  Transfer* next(const ReadStream& reads, uint64_t offset, bool* right, bool* known) {
+    if (!left_) return nullptr;
+    std::vector<std::deque<Transfer*>*> heads;
+    for (auto& [process, list] : by_process_)
+      if (!list.empty()) heads.push_back(&list);
+    std::sort(heads.begin(), heads.end(), [](const auto* a, const auto* b) {
+      return std::pair(a->front()->host, a->front()->order) < std::pair(b->front()->host, b->front()->order);
+    });
+    std::deque<Transfer*>* chosen = heads[0];
+    *known = false, *right = true;
+    for (auto* head : heads) {
+      const Transfer& w = *head->front();
+      const auto sum = w.crc ? reads.sum(offset, offset + w.bytes) : std::nullopt;
+      if (head == heads[0] && !sum) break;  // there is nothing to go by
+      if (head == heads[0]) *known = true, *right = false;
+      if (sum && *sum == *w.crc) {
+        chosen = head, *right = true;
+        break;
+      }
+    }
+    Transfer* w = chosen->front();
+    chosen->pop_front(), left_--;
+    return w;
+  }
+
+ private:
+  std::map<std::pair<uint32_t, uint64_t>, std::deque<Transfer*>> by_process_;
+  size_t left_ = 0;
 };
+
+Message::Kind kind_of(const Side& s) {
+  return s.kind == OpenFile::Pipe         ? Message::Pipe
+         : s.kind == OpenFile::SocketPair ? Message::SocketPair
+                                          : Message::Socket;
+}
+
+// Datagrams of one address are looked for there; the rest of the address is compared afterwards.
+std::string meeting_place(const guest::SocketAddress& a) {
+  return a.is_inet() ? "port " + std::to_string(a.port) : a.path;
+}
+
+bool is_multicast(const std::string& host) {
+  constexpr unsigned char kFirst = 224, kLast = 240, kInet6 = 255;
+  if (host.empty()) return false;
+  const auto first = static_cast<unsigned char>(host[0]);
+  return host.size() == 4 ? (first >= kFirst && first < kLast) || first == kInet6 : first == kInet6;
+}
+
+// May what `from` has sent to `address` come to `to`, which says that it is from `source`?
+bool may_reach(const Sides& sides, const Side& from, const guest::SocketAddress& address, const Side& to,
+               const guest::SocketAddress& source) {
+  const auto& here = to.kernel.local;
+  if (address.family == AF_UNIX || here.family == AF_UNIX)
+    return sides.same_boot(from, to) && address.path == here.path;
+  if (address.is_loopback() && !sides.same_net(from, to)) return false;
+  if (!here.is_any() && !is_multicast(address.host) && here.host != address.host) return false;
+  // A socket for any address: is that one known to be another host's?
+  if (here.is_any() && !address.is_loopback() && !is_multicast(address.host) &&
+      sides.is_known_address(address.host) && !sides.has_address(to, address.host))
+    return false;
+  auto is_from = [&](const guest::SocketAddress& a) {
+    const auto& its = from.kernel.local;
+    if (!a.is_inet() || !its.is_inet()) return true;
+    return a.port == its.port && (its.is_any() || its.host == a.host);
+  };
+  return is_from(source) && (!to.connected || is_from(to.kernel.peer));
+}
 
 }  // namespace
 
@@ -122,162 +155,198 @@ const char* message_kind_name(Message::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-Messages::Messages(Channels& channels) {
-  collect(channels);
-  join_sockets();
-  for (auto& [key, stream] : streams_) {
-    const OpenFile::Kind kind = std::get<0>(key);
-    match(stream, kind == OpenFile::Pipe         ? Message::Pipe
-                  : kind == OpenFile::SocketPair ? Message::SocketPair
-                                                 : Message::Socket);
-  }
-  for (size_t i = 0; i < messages_.size(); i++)
-    of_reads_[{messages_[i].read->process, messages_[i].read->event}].push_back(i);
-}
-
-void Messages::collect(Channels& channels) {
-  for (const auto& p : channels.processes())
-    channels.each_call(p.number, [&](const ChannelCall& call) { collect_call(p.number, call); });
-  auto by_order = [](const Transfer& a, const Transfer& b) { return a.order < b.order; };
-  for (auto& [key, stream] : streams_) {
-    // Calls of one log are in its order already. Those without a number are of the time of one process.
-    std::stable_sort(stream.reads.begin(), stream.reads.end(), by_order);
-    std::stable_sort(stream.writes.begin(), stream.writes.end(), by_order);
-  }
-}
-
-void Messages::collect_call(uint64_t process, const ChannelCall& call) {
-  const Event& e = call.event;
-  const Movement movement = movement_of(e);
-  if (movement == Movement::None) return;
-  auto stream_of = [&](uint64_t fd, bool gives) -> Stream* {
-    auto it = call.table.find(static_cast<int>(fd));
-    if (it == call.table.end()) return nullptr;
-    const OpenFile& f = *it->second.file;
-    if (f.kind != OpenFile::Pipe && f.kind != OpenFile::SocketPair && f.kind != OpenFile::Socket)
-      return nullptr;
-    // What one end of a pair gives the other gets. Of a socket, end 1 is what it has written.
-    const int out = f.kind == OpenFile::Pipe     ? 0
-                    : f.kind == OpenFile::Socket ? (gives ? 1 : 0)
-                    : gives                      ? 1 - f.end
-                                                 : f.end;
-    auto [place, fresh] = streams_.try_emplace({f.kind, f.process, f.event, out});
-    place->second.datagrams = f.datagrams;
-    if (f.kind == OpenFile::Socket && !streams_.count({f.kind, f.process, f.event, 1 - out}) && fresh)
-      sockets_.push_back({f.process, f.event, f.accepted});
-    return &place->second;
-  };
-  if (movement == Movement::Odd) {
-    const bool both = e.nr == SYS_splice || e.nr == SYS_tee || e.nr == SYS_sendfile;
-    const size_t second = e.nr == SYS_splice ? 2 : 1;
-    for (bool gives : {false, true}) {
-      if (Stream* s = stream_of(e.args[0], gives)) s->odd = true;
-      if (Stream* s = both ? stream_of(e.args[second], gives) : nullptr) s->odd = true;
-    }
-    return;
-  }
-  const bool gives = movement == Movement::Gives;
-  Stream* stream = stream_of(e.args[0], gives);
-  if (!stream) return;
-  Transfer t;
-  t.process = process, t.event = e.number;
-  t.order = gives ? call.given : e.order.got;
-  t.tick = e.tick, t.began = call.began;
-  t.pc = e.pc, t.thread = e.thread, t.nr = e.nr;
-  std::memcpy(t.args, e.args, sizeof t.args);
-  t.bytes = static_cast<uint64_t>(e.result);
-  for (const auto& piece : e.pieces)
-    if (gives && piece.kind == PieceKind::Sum && piece.length == t.bytes) t.crc = piece.crc;
-  if (!gives && kept_ < kMostKeptBytes) {
-    t.data = data_of(e, t.bytes);
-    kept_ += t.data.size();
-  }
-  (gives ? stream->writes : stream->reads).push_back(std::move(t));
-}
-
-// Could what was read be what was written? `checked`: some of it is.
-bool Messages::fits(const Stream& written, const Stream& read, bool* checked) const {
-  if (written.odd || read.odd || sum_of(read.reads) > sum_of(written.writes)) return false;
-  ReadBytes bytes(read.reads);
-  for (const Transfer& w : written.writes) {
-    SumOfReads sum;
-    const uint64_t left = bytes.take(
-        w.bytes, [&](const Transfer& r, uint64_t byte, uint64_t count) { sum.add(r, byte, count); });
-    if (left > 0) break;
-    if (!w.crc || !sum.known || w.bytes == 0) continue;
-    if (sum.crc != *w.crc) return false;
-    *checked = true;
-  }
-  return true;
-}
-
-// The ends of connections, by what went through them. Streams of two sockets become one.
-void Messages::join_sockets() {
-  auto stream = [&](const Socket& s, int out) -> Stream& {
-    return streams_[{OpenFile::Socket, s.process, s.event, out}];
-  };
-  std::vector<const Socket*> accepted, others;
-  for (const Socket& s : sockets_) (s.accepted ? accepted : others).push_back(&s);
-  if (accepted.size() > kMostSockets || others.size() > kMostSockets) accepted.clear();
-  std::map<const Socket*, std::vector<const Socket*>> candidates, of_others;
-  for (const Socket* a : accepted)
-    for (const Socket* o : others) {
-      bool checked = false;
-      if (stream(*a, 1).datagrams || stream(*o, 1).datagrams) continue;
-      if (!fits(stream(*o, 1), stream(*a, 0), &checked) || !fits(stream(*a, 1), stream(*o, 0), &checked))
-        continue;
-      if (!checked) continue;
-      candidates[a].push_back(o);
-      of_others[o].push_back(a);
-    }
-  for (const auto& [a, list] : candidates) {
-    if (list.size() != 1 || of_others[list[0]].size() != 1) continue;
-    stream(*a, 0).writes.swap(stream(*list[0], 1).writes);
-    stream(*list[0], 0).writes.swap(stream(*a, 1).writes);
-  }
-}
-
-void Messages::match(Stream& stream, Message::Kind kind) {
-  auto not_known = [&](const Transfer& r, const char* why) {
-    unknown_.try_emplace({r.process, r.event}, why);
-  };
-  if (stream.odd || (kind == Message::Socket && stream.writes.empty())) {
-    for (const Transfer& r : stream.reads)
-      not_known(r, stream.odd ? "bytes went through it by splice or the like, which is not followed"
-                              : "its other end was not recorded, or several recorded sockets could be it");
-    return;
-  }
-  ReadBytes bytes(stream.reads);
-  for (const Transfer& w : stream.writes) {
-    SumOfReads sum;
-    const size_t first = messages_.size();
-    uint64_t byte = 0;
-    auto piece = [&](const Transfer& r, uint64_t at, uint64_t count) {
-      sum.add(r, at, count);
-      messages_.push_back({kind, &w, &r, byte, at, count, false});
-      byte += count;
+Messages::Messages(const std::vector<Channels*>& hosts) : sides_(hosts) {
+  for (const Link& l : sides_.links()) {
+    auto match = [&](Side& from, Side& to) {
+      if (from.datagrams || to.datagrams)
+        match_linked_datagrams(from, to);
+      else
+        match_stream(from, to);
     };
-    const uint64_t left = stream.datagrams ? bytes.take_datagram(w.bytes, piece) : bytes.take(w.bytes, piece);
-    if (left > 0 || !w.crc || !sum.known) continue;
-    const bool right = sum.crc == *w.crc;
-    for (size_t i = first; i < messages_.size(); i++) {
-      messages_[i].checked = right;
-      if (!right)
-        not_known(*messages_[i].read,
-                  "what was written and what was read there differ, so their order is not known");
+    if (l.a->kind != OpenFile::Pipe) match(*l.a, *l.b);
+    if (l.a != l.b) match(*l.b, *l.a);
+  }
+  for (Side& s : sides_.all())
+    if (s.link == ~size_t{0} && s.datagrams)
+      for (size_t i = 0; i < s.out.size(); i++) sent_to_[meeting_place(s.out[i].name)].push_back({&s, i});
+  for (auto& [place, list] : sent_to_)
+    std::stable_sort(list.begin(), list.end(), [](const Sent& a, const Sent& b) {
+      const Transfer &x = a.side->out[a.index], &y = b.side->out[b.index];
+      return std::pair(x.host, x.order) < std::pair(y.host, y.order);
+    });
+  for (Side& s : sides_.all()) {
+    if (s.link != ~size_t{0}) continue;
+    if (s.datagrams) {
+      match_datagrams(s);
+      continue;
     }
-    if (!right) messages_.resize(first);
+    for (const Transfer& r : s.in) tell(s, r, false, 0, r.bytes, kNoOtherSide);
+    for (const Transfer& w : s.out) tell(s, w, true, 0, w.bytes, kNoOtherSide);
+  }
+  for (const auto& [place, list] : sent_to_)
+    for (const Sent& sent : list)
+      if (const Transfer& w = sent.side->out[sent.index]; !sent.arrived)
+        tell(*sent.side, w, true, 0, w.bytes, kNotReceived);
+  for (size_t i = 0; i < messages_.size(); i++)
+    of_reads_[{messages_[i].read->host, messages_[i].read->process, messages_[i].read->event}].push_back(i);
+}
+
+void Messages::tell(const Side& side, const Transfer& t, bool sent, uint64_t byte, uint64_t bytes,
+                    const char* why) {
+  if (!sent) unknown_.try_emplace({t.host, t.process, t.event}, why);
+  if (bytes) unmatched_.push_back({&side, &t, sent, byte, bytes, why});
+}
+
+void Messages::match_stream(Side& from, Side& to) {
+  const ReadStream reads(to.in);
+  WriteOrder writes(from.out);
+  const Message::Kind kind = kind_of(from);
+  struct Written {
+    Transfer* write;
+    bool checked;
+  };
+  std::vector<Written> written;  // those that are known to be there
+  uint64_t offset = 0;
+  bool right, known;
+  while (Transfer* w = writes.next(reads, offset, &right, &known)) {
+    w->offset = offset;
+    offset += w->bytes;
+    if (right) {
+      written.push_back({w, known});
+      continue;
+    }
+    tell(from, *w, true, 0, w->bytes, kDiffers);
+    reads.each(w->offset, offset, [&](const Transfer& r, uint64_t byte, uint64_t count) {
+      tell(to, r, false, byte, count, kDiffers);
+    });
+  }
+  auto add = [&](const Written& w, const Transfer& r, uint64_t read_byte, uint64_t count) {
+    messages_.push_back({kind, w.write, &r, r.offset + read_byte - w.write->offset, read_byte, count,
+                         w.checked, &from, &to, false});
+  };
+  for (const Written& w : written) {
+    const uint64_t end = w.write->offset + w.write->bytes;
+    reads.each(w.write->offset, end,
+               [&](const Transfer& r, uint64_t byte, uint64_t count) { add(w, r, byte, count); });
+    if (const uint64_t there = std::max(w.write->offset, std::min(end, reads.end())); there < end)
+      tell(from, *w.write, true, there - w.write->offset, end - there, kNotReceived);
+  }
+  for (const Transfer* r : reads.peeks()) {
+    auto w = std::upper_bound(written.begin(), written.end(), r->offset, [](uint64_t at, const Written& x) {
+      return at < x.write->offset + x.write->bytes;
+    });
+    for (; w != written.end() && w->write->offset < r->offset + r->bytes; ++w) {
+      const uint64_t first = std::max(w->write->offset, r->offset);
+      const uint64_t last = std::min(w->write->offset + w->write->bytes, r->offset + r->bytes);
+      if (first < last) add(*w, *r, first - r->offset, last - first);
+    }
+  }
+  reads.each(offset, ~0ull, [&](const Transfer& r, uint64_t byte, uint64_t count) {
+    tell(to, r, false, byte, count, kNobodyWrote);
+  });
+}
+
+namespace {
+
+// Is it what was sent there? `sure`: the checksum says so.
+bool is_same(const Transfer& sent, const Transfer& got, bool* sure) {
+  *sure = false;
+  if (got.bytes == sent.bytes) {
+    const bool known = sent.crc && got.data.size() == got.bytes && got.bytes;
+    *sure = known && hot::crc32c(0, got.data.data(), got.data.size()) == *sent.crc;
+    return !known || *sure;
+  }
+  return got.cut && got.bytes < sent.bytes;
+}
+
+}  // namespace
+
+// In order and without loss.
+void Messages::match_linked_datagrams(Side& from, Side& to) {
+  uint64_t number = 0;
+  std::deque<Transfer*> waiting;
+  for (Transfer& w : from.out) w.offset = number++, waiting.push_back(&w);
+  for (Transfer& r : to.in) {
+    bool sure = false;
+    auto w = waiting.begin();
+    // Two processes may have sent at once; otherwise it is the first.
+    while (w != waiting.end() && !is_same(**w, r, &sure)) ++w;
+    if (w == waiting.end()) {
+      tell(to, r, false, 0, r.bytes, kNobodyWrote);
+      continue;
+    }
+    r.offset = (*w)->offset;
+    messages_.push_back({kind_of(from), *w, &r, 0, 0, r.bytes, sure, &from, &to, false});
+    if (!r.peek) waiting.erase(w);
+  }
+  for (Transfer* w : waiting) tell(from, *w, true, 0, w->bytes, kNotReceived);
+}
+
+void Messages::match_datagrams(Side& to) {
+  if (to.in.empty()) return;
+  auto list = sent_to_.find(meeting_place(to.kernel.local));
+  // By length and checksum, in the order in which they were sent; across hosts there is no such order.
+  struct Alike {
+    std::vector<Sent*> all;
+    size_t first = 0;  // before it all are used
+  };
+  std::map<std::pair<uint64_t, std::optional<uint32_t>>, Alike> alike;
+  if (list != sent_to_.end())
+    for (Sent& s : list->second) {
+      const Transfer& w = s.side->out[s.index];
+      alike[{w.bytes, w.crc}].all.push_back(&s);
+    }
+  std::set<const Sent*> used;
+  uint64_t number = 0;
+  for (Transfer& r : to.in) {
+    r.offset = number++;
+    Sent *found = nullptr, *again = nullptr;
+    bool sure = false, again_sure = false;
+    auto look = [&](Alike& some) {
+      while (some.first < some.all.size() && used.count(some.all[some.first])) again = some.all[some.first++];
+      if (again) again_sure = is_same(again->side->out[again->index], r, &sure) && sure;
+      for (size_t i = some.first; i < some.all.size() && !found; i++) {
+        Sent* s = some.all[i];
+        const Transfer& w = s->side->out[s->index];
+        const bool later = w.host == r.host && w.order && r.order && w.order > r.order;
+        if (later || used.count(s) || !may_reach(sides_, *s->side, w.name, to, r.name)) continue;
+        if (is_same(w, r, &sure)) found = s;
+      }
+    };
+    const bool whole = r.data.size() == r.bytes;
+    const auto crc = whole ? std::optional(hot::crc32c(0, r.data.data(), r.data.size())) : std::nullopt;
+    auto look_at = [&](std::optional<uint32_t> sum) {
+      auto some = alike.find({r.bytes, sum});
+      if (!found && some != alike.end()) look(some->second);
+    };
+    if (crc) look_at(crc);
+    look_at(std::nullopt);
+    if (!found && (r.cut || !crc))
+      for (auto some = alike.lower_bound({r.bytes, std::nullopt}); some != alike.end() && !found; ++some)
+        if (r.cut || some->first.first == r.bytes) look(some->second);
+    const bool duplicate = !found && again && again_sure;
+    if (duplicate) found = again, sure = true;
+    if (!found) {
+      tell(to, r, false, 0, r.bytes, kNobodyWrote);
+      continue;
+    }
+    const Transfer& w = found->side->out[found->index];
+    messages_.push_back({Message::Socket, &w, &r, 0, 0, r.bytes, sure, found->side, &to, duplicate});
+    found->arrived = true;
+    if (!r.peek) used.insert(found);
   }
 }
 
-const Message* Messages::of_read(uint64_t process, uint64_t event, uint64_t byte, std::string& why) const {
-  if (auto list = of_reads_.find({process, event}); list != of_reads_.end())
+const Message* Messages::of_read(uint64_t process, uint64_t event, uint64_t byte, std::string& why,
+                                 uint32_t host) const {
+  if (auto list = of_reads_.find({host, process, event}); list != of_reads_.end())
     for (size_t i : list->second) {
       const Message& m = messages_[i];
-      if (byte >= m.read_byte && byte - m.read_byte < m.bytes) return &m;
+      const uint64_t first = m.read->part + m.read_byte;
+      if (byte >= first && byte - first < m.bytes) return &m;
     }
-  auto reason = unknown_.find({process, event});
-  why = reason != unknown_.end() ? reason->second : "no recorded process wrote them";
+  auto reason = unknown_.find({host, process, event});
+  why = reason != unknown_.end() ? reason->second : kNobodyWrote;
   return nullptr;
 }
 

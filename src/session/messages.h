@@ -1,5 +1,5 @@
 // Which bytes that one process or thread read are those that another one wrote: what went through pipes and
-// sockets, from the logs alone.
+// sockets, from the logs alone; within a recording, or between several.
 #pragma once
 #include <map>
 #include <optional>
@@ -7,22 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "session/channels.h"
+#include "session/sides.h"
 
 namespace backstep::session {
-
-// A call that moved bytes through a pipe or a socket.
-struct Transfer {
-  uint64_t process = 0, event = 0, order = 0;
-  Tick tick = 0, began = 0;  // where it ended, and where it was made
-  Address pc = 0;
-  int thread = 1;
-  uint16_t nr = 0;
-  uint64_t args[6] = {};
-  uint64_t bytes = 0;
-  std::optional<uint32_t> crc;  // of a write's bytes
-  std::string data;             // of a read; empty: the log does not have it
-};
 
 // Bytes that one write gave and one read got.
 struct Message {
@@ -32,48 +19,55 @@ struct Message {
   uint64_t write_byte = 0, read_byte = 0;  // where they begin in what each of them moved
   uint64_t bytes = 0;
   bool checked = false;  // the write's checksum is that of what was read
+  const Side *from = nullptr, *to = nullptr;
+  bool duplicate = false;  // a datagram that was received before
 };
 const char* message_kind_name(Message::Kind kind);
 
+// Bytes that only one side tells of, and why.
+struct Unmatched {
+  const Side* side = nullptr;
+  const Transfer* transfer = nullptr;
+  bool sent = false;
+  uint64_t byte = 0, bytes = 0;  // of the transfer
+  const char* why = "";
+};
+
 class Messages {
  public:
-  // Reads all logs.
-  explicit Messages(Channels& channels);
+  // Reads all logs: of one recording, or of several.
+  explicit Messages(Channels& channels) : Messages(std::vector<Channels*>{&channels}) {}
+  explicit Messages(const std::vector<Channels*>& hosts);
 
   // By stream, and in each in the order of its bytes.
   const std::vector<Message>& all() const { return messages_; }
+  const std::vector<Unmatched>& unmatched() const { return unmatched_; }
+  const Sides& sides() const { return sides_; }
   // Who wrote byte `byte` of what event `event` read. Null: nobody who was recorded, or it cannot be told;
   // `why` then says so.
-  const Message* of_read(uint64_t process, uint64_t event, uint64_t byte, std::string& why) const;
+  const Message* of_read(uint64_t process, uint64_t event, uint64_t byte, std::string& why,
+                         uint32_t host = 0) const;
 
  private:
-  using ReadKey = std::tuple<uint64_t, uint64_t>;  // process, event
+  using ReadKey = std::tuple<uint32_t, uint64_t, uint64_t>;  // host, process, event
 
-  // One direction of a channel.
-  struct Stream {
-    std::vector<Transfer> writes, reads;
-    bool datagrams = false;
-    bool odd = false;  // bytes went in or out in a way that is not followed
-  };
-  struct Socket {
-    uint64_t process, event;
-    bool accepted;
-  };
-  // A channel by the call that made it, and which end the bytes come out of.
-  using StreamKey = std::tuple<OpenFile::Kind, uint64_t, uint64_t, int>;
+  void match_stream(Side& from, Side& to);
+  void match_datagrams(Side& to);
+  void match_linked_datagrams(Side& from, Side& to);
+  void tell(const Side& side, const Transfer& t, bool sent, uint64_t byte, uint64_t bytes, const char* why);
 
-  void collect(Channels& channels);
-  void collect_call(uint64_t process, const ChannelCall& call);
-  void join_sockets();
-  bool fits(const Stream& writes, const Stream& reads, bool* checked) const;
-  void match(Stream& stream, Message::Kind kind);
-
-  std::map<StreamKey, Stream> streams_;
-  std::vector<Socket> sockets_;  // that bytes went through
+  Sides sides_;
   std::vector<Message> messages_;
+  std::vector<Unmatched> unmatched_;
   std::map<ReadKey, std::vector<size_t>> of_reads_;  // messages of a read
   std::map<ReadKey, std::string> unknown_;           // reads whose writer is not known
-  uint64_t kept_ = 0;                                // bytes of reads
+  // Datagrams without a connection, by the port or the path that they are sent to.
+  struct Sent {
+    Side* side;
+    size_t index;
+    bool arrived = false;
+  };
+  std::map<std::string, std::vector<Sent>> sent_to_;
 };
 
 }  // namespace backstep::session

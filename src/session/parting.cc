@@ -83,7 +83,7 @@ std::vector<OwnEvent> events_of(const Session& session) {
   // bytes from the kernel, which always differ.
   std::erase_if(list, [](const OwnEvent& e) {
     const bool start = e.event.tick == 0 && e.event.pc == 0;
-    return start || e.event.kind == EventKind::Note || e.event.kind == EventKind::Checksum;
+    return start || recording::is_remark(e.event.kind) || e.event.kind == EventKind::Checksum;
   });
   return list;
 }

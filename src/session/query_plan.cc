@@ -255,6 +255,7 @@ void QueryPlan::add_functions(bool enter) {
     for (const Exit& exit : exits_of(session_.program(), f)) {
       c.resolved.offers.retval = !exit.jump;
       c.resolved.pc = c.resolved.tap.start = exit.pc;
+      c.resolved.only_if = exit.only_if;
       c.code = {exit.pc, exit.pc + 1};
       add(c);
     }
@@ -569,6 +570,7 @@ bool QueryPlan::compile(QueryTap& tap, std::vector<Remainder>& conjuncts) {
     text += (text.empty() ? "" : " && ") + text_of(c);
     collect(c);
   }
+  text = r.only_if_and(text);
   if (text.empty()) return true;
   // One by one first, so that a mistake is shown where it is.
   for (const QueryCondition* leaf : leaves) {

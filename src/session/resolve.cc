@@ -94,8 +94,7 @@ class Resolver {
       r.spec = number;
       r.tap.from = std::max(r.tap.from, spec.from), r.tap.to = std::min(r.tap.to, spec.to);
       r.tap.strict = true;
-      if (!spec.condition.empty() && !condition(spec, r))
-        result_.taps.erase(result_.taps.begin() + static_cast<ptrdiff_t>(i--));
+      if (!condition(spec, r)) result_.taps.erase(result_.taps.begin() + static_cast<ptrdiff_t>(i--));
     }
     if (!spec.condition.empty() && first == result_.taps.size() && failed_) std::rethrow_exception(failed_);
   }
@@ -116,7 +115,11 @@ class Resolver {
   // False: it makes no sense at this one of several places.
   bool condition(const Spec& spec, ResolvedTap& r) {
     try {
-      r.tap.conditions = {session_.compiler().compile_condition(spec.condition, r.pc, r.offers)};
+      symbols::Compiler& compiler = session_.compiler();
+      if (!spec.condition.empty())
+        r.tap.conditions = {compiler.compile_condition(spec.condition, r.pc, r.offers)};
+      if (!r.only_if.empty())
+        r.tap.conditions = {compiler.compile_condition(r.only_if_and(spec.condition), r.pc, r.offers)};
       return true;
     } catch (const symbols::ExpressionError& e) {
       if (!failed_)
@@ -202,12 +205,12 @@ class Resolver {
         ResolvedTap& r = code(exit.pc);
         r.offers.retval = !exit.jump;
         r.offers.function = f.entry;
+        r.only_if = exit.only_if;
         found++;
       }
     if (!found)
       throw Error(
-          fmt::format("where '{}' returns is not known: its code has no ret and no jump to another function",
-                      spec.name),
+          fmt::format("'{}' does not return: its code has no ret and no jump to another function", spec.name),
           kExitUsage);
   }
 
@@ -355,10 +358,24 @@ std::vector<symbols::Function> functions_named(const symbols::Program& program, 
               kExitUsage);
 }
 
+// The last one before `line` that has code; 0: none, or there is no such file.
+static int last_line(const symbols::Program& program, const std::string& file, int line) {
+  int some = 0, none = line;
+  while (none - some > 1) {
+    const int middle = some + (none - some) / 2;
+    (program.lines(file, middle).empty() ? none : some) = middle;
+  }
+  return some;
+}
+
 std::vector<symbols::LineMatch> lines_named(const symbols::Program& program, const std::string& file,
                                             int line) {
   auto found = program.lines(file, line);
   if (found.empty()) {
+    if (const int last = last_line(program, file, line))
+      throw Error(fmt::format("{} has no code at line {} or behind it; the last line that has some is {}",
+                              file, line, last),
+                  kExitUsage);
     const auto near = program.nearest_files(file);
     throw Error(fmt::format("no code of '{}:{}' is known{}", file, line,
                             near.empty() ? ": the program has no debug information (compile it with -g)"
@@ -386,6 +403,11 @@ bool names_variables(const std::string& expression) {
     while (in_word(i + 1)) i++;
   }
   return false;
+}
+
+std::string ResolvedTap::only_if_and(const std::string& condition) const {
+  if (condition.empty() || only_if.empty()) return condition.empty() ? only_if : condition;
+  return "(" + only_if + ") && (" + condition + ")";
 }
 
 Resolved resolve(Session& session, const std::string& text, bool uses_variables) {

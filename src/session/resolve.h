@@ -17,6 +17,9 @@ struct ResolvedTap {
   size_t spec = 0;                 // which of the event's simple ones
   Address pc = 0;                  // where expressions are evaluated; 0: nowhere in particular
   symbols::EventVariables offers;  // … and what the event has
+  std::string only_if = {};        // an expression that has to hold besides
+
+  std::string only_if_and(const std::string& condition) const;  // either may be empty
 };
 
 struct Resolved {

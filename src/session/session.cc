@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "events/matcher.h"
-#include "session/gated.h"
 #include "session/hits.h"
 #include "session/logging.h"
 #include "session/modules.h"
@@ -26,14 +24,6 @@ using timeline::Swept;
 using timeline::Tap;
 
 constexpr Tick kFirstHits = 10'000;  // whoever reads a log may want only its beginning
-
-// For the taps of one event, all of them.
-Swept sweep_for(timeline::Timeline& timeline, const Resolved& resolved, const Sweep& sweep) {
-  if (resolved.event.op == events::Event::Op::One) return timeline.sweep(sweep);
-  std::vector<size_t> spec;
-  for (const ResolvedTap& r : resolved.taps) spec.push_back(r.spec);
-  return sweep_gated(timeline, sweep, resolved.event, spec);
-}
 
 }  // namespace
 
@@ -213,32 +203,6 @@ Count Session::log(const LogRequest& request, const std::function<bool(const Hit
   return count;
 }
 
-std::vector<Hit> Session::log_last(const LogRequest& request, size_t most, const Watcher& watcher) {
-  Logging logging(*this, request, watcher);
-  std::deque<Hit> hits;
-  auto part = [&](const Stretch& stretch) {
-    std::deque<Hit> here;
-    Sweep sweep = logging.sweep([&](const Hit& h) {
-      here.push_back(h);
-      if (here.size() > most) here.pop_front();
-      return true;
-    });
-    sweep.from = stretch.from, sweep.to = stretch.to;
-    sweep.progress = watcher.progress;
-    sweep_for(timeline_, logging.resolved(), sweep);
-    hits.insert(hits.begin(), here.begin(), here.end());
-    while (hits.size() > most) hits.pop_front();
-    return hits.size() == most;
-  };
-  // What is made of several events may have begun anywhere.
-  if (logging.simple()) {
-    backwards(request.stretch, part);
-  } else {
-    part(request.stretch);
-  }
-  return {hits.begin(), hits.end()};
-}
-
 void Session::backwards(const Stretch& stretch, const std::function<bool(const Stretch&)>& part) const {
   const Position first = stretch.from.value_or(timeline_.log().birth().value_or(Position{}));
   std::optional<Position> to = stretch.to;
@@ -264,7 +228,10 @@ std::vector<StackFrame> Session::frames(const symbols::UnwindRegisters& register
 std::vector<StackFrame> Session::named(const symbols::Stack& stack) const {
   std::vector<StackFrame> frames;
   for (const symbols::Frame& f : stack.frames) {
-    const auto inlined = program().frames_at(f.call_site ? f.pc - 1 : f.pc);
+    auto inlined = program().frames_at(f.call_site ? f.pc - 1 : f.pc);
+    // What nobody has called may return to the first instruction of a function: makecontext does that, and
+    // the kernel for signal handlers.
+    if (inlined.empty() && f.call_site) inlined = program().frames_at(f.pc);
     if (inlined.empty()) frames.push_back({f.pc, "", "", 0, false});
     for (size_t i = 0; i < inlined.size(); i++)
       frames.push_back({f.pc, inlined[i].function, inlined[i].file, inlined[i].line, i + 1 < inlined.size()});

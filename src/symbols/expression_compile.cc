@@ -1,5 +1,8 @@
 #include "symbols/expression_compile.h"
 
+#include <dwarf.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -16,8 +19,7 @@ using Kind = Type::Kind;
 
 namespace {
 
-constexpr unsigned kDeepestMember = 16;  // structs in structs
-constexpr size_t kLongestText = 200;     // that can be compared
+constexpr size_t kLongestText = 200;  // that can be compared
 
 bool is_number(const Type& type) {
   return type.integral() || (type.kind == Kind::Float && type.size <= 8);
@@ -27,6 +29,18 @@ std::string shown(const Operand& operand) {
   return operand.name.empty() ? "this" : "'" + operand.name + "'";
 }
 
+// Enumerators of C are of the type int, unlike variables of their enum.
+bool is_int_in_c(const Variable& variable, const std::string& name) {
+  const Type& type = *variable.type;
+  Dwarf_Die die = variable.die;
+  if (type.kind != Kind::Enum || type.cpp || !die.addr || dwarf_tag(&die) != DW_TAG_enumeration_type)
+    return false;
+  const auto e = std::find_if(type.enumerators.begin(), type.enumerators.end(),
+                              [&](const auto& one) { return one.name == name; });
+  const auto value = e == type.enumerators.end() ? 0 : static_cast<int64_t>(e->value);
+  return e != type.enumerators.end() && value >= INT32_MIN && value <= INT32_MAX;
+}
+
 }  // namespace
 
 Compilation::Compilation(Variables& variables, const std::string& text, const Site& site,
@@ -34,6 +48,7 @@ Compilation::Compilation(Variables& variables, const std::string& text, const Si
     : variables_(variables),
       types_(variables.types()),
       arithmetic_(types_),
+      classes_(types_),
       text_(text),
       site_(site),
       event_(event) {}
@@ -52,7 +67,14 @@ const Type* Compilation::type_named(const std::string& name, bool top) {
 
 bool Compilation::is_variable(const std::string& name) {
   if (name == "this" || name == "true" || name == "false") return true;
-  const auto found = find(name, "", false);
+  std::optional<Operand> found;
+  try {
+    found = find(name, "", false, 0);
+  } catch (const ExpressionError&) {
+    throw;
+  } catch (const Error&) {  // one of several modules' variables, which a type may hide
+    return !variables_.type_named(site_, name);
+  }
   return found && found->type->kind != Kind::Function;  // a constructor has the name of its class
 }
 
@@ -107,6 +129,7 @@ Operand Compilation::operand(const Variable& variable, const std::string& name, 
   Operand out{.type = variable.type, .storage = variable.storage};
   out.name = name;
   out.column = column;
+  out.is_int = is_int_in_c(variable, name);
   return referred(out);
 }
 
@@ -126,14 +149,15 @@ Operand Compilation::referred(Operand operand) {
 
 // ---- names
 
-std::optional<Operand> Compilation::member_of_this(const std::string& name) {
+std::optional<Operand> Compilation::member_of_this(const std::string& name, size_t column) {
   auto self = variables_.local(site_, "this");
   if (!self || self->type->kind != Kind::Pointer) return {};
-  Operand object = dereferenced(operand(*self, "this", 0), 0);
-  return member(object, name, 0);
+  Operand object = dereferenced(operand(*self, "this", column), column);
+  return member(object, name, column);
 }
 
-std::optional<Operand> Compilation::find(const std::string& name, const std::string& file, bool top) {
+std::optional<Operand> Compilation::find(const std::string& name, const std::string& file, bool top,
+                                         size_t column) {
   if (file.empty() && !top) {
     for (const auto& named : event_.named) {
       if (named.name != name) continue;
@@ -144,8 +168,8 @@ std::optional<Operand> Compilation::find(const std::string& name, const std::str
                              : types_.integer(8, named.kind == NamedKind::Signed);
       return operand({type, {.kind = Storage::Kind::Value, .code = Code().op(kState, named.state)}}, name, 0);
     }
-    if (auto local = variables_.local(site_, name)) return operand(*local, name, 0);
-    if (auto of_this = member_of_this(name)) return of_this;
+    if (auto local = variables_.local(site_, name)) return operand(*local, name, column);
+    if (auto of_this = member_of_this(name, column)) return of_this;
   }
   if (auto global = variables_.global(site_, name, file, top)) return operand(*global, name, 0);
   if (file.empty())
@@ -160,7 +184,7 @@ Operand Compilation::name(const Node& node) {
   }
   std::optional<Operand> found;
   try {
-    found = find(node.text, node.file, node.top && node.file.empty());
+    found = find(node.text, node.file, node.top && node.file.empty(), node.column);
   } catch (const ExpressionError&) {
     throw;
   } catch (const Error& e) {
@@ -358,7 +382,7 @@ Word Compilation::word(const Operand& o) {
     return {types_.floating(8), Code(storage.code).op(kFloatRef80)};
   }
   const uint64_t size = o.bit_size ? o.unit : type->size;
-  Word out{type, {}};
+  Word out{o.is_int ? types_.integer(4, true) : type, {}};
   if (storage.kind == Storage::Kind::Memory) {
     out.code = storage.code;
     out.code.load(size);
@@ -569,8 +593,9 @@ Operand Compilation::binary(const Node& node) {
   };
   const bool comparison = equality || op[0] == '<' || op[0] == '>';
   if (comparison && op != "<<" && op != ">>") {
-    const Word wa = word(a), wb = word(b);
     if (points(a) || points(b)) {
+      Word wa = word(a), wb = word(b);
+      join_pointers(wa, wb, node.column);
       for (const Operand* o : {&a, &b})
         if (!points(*o) && !o->type->integral())
           fail(node.column, fmt::format("a pointer and a '{}' cannot be compared", o->type->text_name()));
@@ -607,43 +632,13 @@ Operand Compilation::choice(const Node& node) {
     fail(node.column, "the two values of '?:' are of different kinds");
   } else if (a.type->integral()) {
     type = b.type;  // 0 or a pointer
+  } else {
+    join_pointers(a, b, node.column);
+    type = a.type;
   }
   Word out = arithmetic_.choice(word(condition), a, b);
   out.type = type;
   return value(out, node);
-}
-
-std::optional<Operand> Compilation::member(const Operand& of, const std::string& name, unsigned depth) {
-  if (of.type->kind != Kind::Struct || depth > kDeepestMember) return {};
-  auto part = [&](const Type::Member& m) {
-    Operand out{.type = m.type};
-    out.bit_size = m.bit_size;
-    out.bit_shift = m.bit_shift;
-    out.unit = m.unit;
-    out.name = of.name;
-    out.column = of.column;
-    out.storage = slice(of.storage, m.offset, m.bit_size ? m.unit : m.type->size);
-    return out;
-  };
-  for (const auto& m : of.type->members)
-    if (!m.name.empty() && m.name == name) {
-      Operand out = part(m);
-      out.name = of.name.empty() || of.name == "*this" ? name : of.name + "." + name;
-      return referred(out);
-    }
-  for (const auto& m : of.type->members) {
-    if (!m.name.empty()) continue;
-    if (m.virtual_base) {
-      Operand base{.type = m.type, .storage = {.why = "not known"}, .column = of.column};
-      if (member(base, name, depth + 1))
-        fail(of.column,
-             fmt::format("'{}' is a member of the virtual base class '{}', which expressions do not reach",
-                         name, m.type->text_name()));
-      continue;
-    }
-    if (auto found = member(part(m), name, depth + 1)) return found;
-  }
-  return {};
 }
 
 Operand Compilation::member(const Node& node) {
@@ -667,16 +662,13 @@ Operand Compilation::member(const Node& node) {
   if (of.type->incomplete)
     fail(node.column, fmt::format("what is in '{}' is not known: it is only declared", of.type->text_name()));
   of.column = node.column;
-  if (auto found = member(of, node.text, 0)) {
+  if (auto found = member(of, node.text, node.column)) {
     found->name = whole;
     found->column = node.column;
     return *found;
   }
-  if (auto fixed = variables_.global(site_, of.type->name + "::" + node.text, "", false))
-    return operand(*fixed, whole, node.column);
   Nearest nearest(node.text, 3);
-  for (const auto& m : of.type->members)
-    if (!m.name.empty()) nearest.offer(m.name);
+  for (const std::string& name : classes_.member_names(of.type)) nearest.offer(name);
   const auto near = nearest.names();
   std::string sentence = fmt::format("'{}' has no member '{}'", of.type->text_name(), node.text);
   if (!near.empty()) sentence += fmt::format("; did you mean '{}'?", fmt::join(near, "' or '"));
@@ -744,6 +736,8 @@ Operand Compilation::cast(const Node& node) {
     fail(node.column, "a floating-point number is no address");
   if (w.type->kind == Kind::Pointer && to->kind == Kind::Float)
     fail(node.column, "a pointer is no floating-point number");
+  if (w.type->kind == Kind::Pointer && to->kind == Kind::Pointer)
+    return value(class_pointer(w, to, node.column, true), node);
   Operand out = value(arithmetic_.converted(w, to), node);
   return out;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "symbols/classes.h"
 #include "symbols/expression.h"
 #include "symbols/expression_operand.h"
 #include "symbols/expression_syntax.h"
@@ -32,8 +33,8 @@ class Compilation : public TypeNames {
  private:
   Operand eval(const Node& node);
   Operand name(const Node& node);
-  std::optional<Operand> find(const std::string& name, const std::string& file, bool top);
-  std::optional<Operand> member_of_this(const std::string& name);
+  std::optional<Operand> find(const std::string& name, const std::string& file, bool top, size_t column);
+  std::optional<Operand> member_of_this(const std::string& name, size_t column);
   [[noreturn]] void unknown_name(const Node& node);
   Operand dollar(const Node& node);
   std::optional<Operand> machine_register(const std::string& name);
@@ -45,7 +46,11 @@ class Compilation : public TypeNames {
   Operand pointer_arithmetic(const Node& node, const Operand& a, const Operand& b);
   Operand choice(const Node& node);
   Operand member(const Node& node);
-  std::optional<Operand> member(const Operand& of, const std::string& name, unsigned depth);
+  // Empty: there is none of that name. Class::name as well.
+  std::optional<Operand> member(const Operand& of, const std::string& name, size_t column);
+  Operand part(const Operand& of, const Subobject& part, size_t column);
+  Word class_pointer(const Word& pointer, const Type* to, size_t column, bool may_go_down);
+  void join_pointers(Word& a, Word& b, size_t column);
   Operand index(const Node& node);
   Operand cast(const Node& node);
   Operand dereferenced(const Operand& pointer, size_t column);
@@ -58,6 +63,7 @@ class Compilation : public TypeNames {
   Variables& variables_;
   Types& types_;
   Arithmetic arithmetic_;
+  Classes classes_;
   const std::string& text_;
   Site site_;
   const EventVariables& event_;

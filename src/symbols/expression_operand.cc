@@ -48,10 +48,18 @@ Storage slice(const Storage& storage, uint64_t offset, uint64_t size) {
   }
 }
 
+// C++ promotes enums to int if that holds all of their values, C to what they are stored as. (Those with a
+// type of their own, `enum e : unsigned`, DWARF does not tell from others.)
+static bool promoted_to_int(const Type& t) {
+  return t.kind == Kind::Enum && t.cpp && t.size == 4 &&
+         std::all_of(t.enumerators.begin(), t.enumerators.end(),
+                     [&](const auto& e) { return t.is_signed || e.value <= INT32_MAX; });
+}
+
 Word Arithmetic::promoted(Word word, unsigned bits) {
   const Type& t = *word.type;
   if (!t.integral()) return word;
-  const bool narrow = t.size < 4 || t.kind == Kind::Bool || (bits && bits < 32);
+  const bool narrow = t.size < 4 || t.kind == Kind::Bool || (bits && bits < 32) || promoted_to_int(t);
   const bool named = t.kind == Kind::Enum || t.kind == Kind::Char;
   if (narrow)
     word.type = types_.integer(4, true);

@@ -17,6 +17,7 @@ struct Operand {
   uint8_t bit_size = 0, bit_shift = 0, unit = 0;
   std::string name = {};  // as the user knows it: "p->next"
   size_t column = 0;
+  bool is_int = false;   // an enumerator of C, which is shown by its name and calculated with as an int
   bool is_text = false;  // a text in quotes
   std::string text = {};
 };

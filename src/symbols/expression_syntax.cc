@@ -390,8 +390,7 @@ class Parser {
         member->arrow = token.text == "->";
         if (peek().kind != Token::Kind::Name)
           fail(peek(), fmt::format("the name of a member is expected after '{}'", token.text));
-        member->text = peek().text;
-        at_++;
+        member->text = qualified_name();
         if (is("(")) fail(peek(), "functions cannot be called: this run is over");
         member->children.push_back(std::move(node));
         node = std::move(member);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "symbols/expression_code.h"
 #include "symbols/program.h"
 #include "symbols/variables_globals.h"
 
@@ -56,6 +57,72 @@ std::optional<uint64_t> member_offset(Dwarf_Die* die) {
   if (dwarf_getlocation(&attribute, &ops, &count) == 0 && count == 1 && ops[0].atom == DW_OP_plus_uconst)
     return ops[0].number;
   return {};
+}
+
+// Where a virtual base class is: the way there begins at the address of the object and leads through its
+// table of virtual functions. Null: something else than that.
+std::shared_ptr<const Code> virtual_base_location(Dwarf_Die* die) {
+  using namespace replayer;
+  Dwarf_Attribute attribute;
+  Dwarf_Op* ops = nullptr;
+  size_t count = 0;
+  if (!dwarf_attr_integrate(die, DW_AT_data_member_location, &attribute) ||
+      dwarf_getlocation(&attribute, &ops, &count) != 0 || count == 0)
+    return {};
+  auto code = std::make_shared<Code>();
+  int depth = 1;  // of the stack; none of these operations needs more than two
+  for (size_t i = 0; i < count; i++) {
+    const Dwarf_Op& op = ops[i];
+    if (op.atom >= DW_OP_lit0 && op.atom <= DW_OP_lit31) {
+      code->constant(op.atom - DW_OP_lit0);
+      depth++;
+      continue;
+    }
+    switch (op.atom) {
+      case DW_OP_const1u:
+      case DW_OP_const1s:
+      case DW_OP_const2u:
+      case DW_OP_const2s:
+      case DW_OP_const4u:
+      case DW_OP_const4s:
+      case DW_OP_const8u:
+      case DW_OP_const8s:
+      case DW_OP_constu:
+      case DW_OP_consts:
+        code->constant(op.number);
+        depth++;
+        break;
+      case DW_OP_dup:
+        code->op(kDup);
+        depth++;
+        break;
+      case DW_OP_deref:
+        code->load(8);
+        break;
+      case DW_OP_plus_uconst:
+        code->offset(op.number);
+        break;
+      case DW_OP_plus:
+      case DW_OP_minus:
+        code->op(op.atom == DW_OP_plus ? kAdd : kSub);
+        if (--depth < 1) return {};
+        break;
+      default:
+        return {};
+    }
+  }
+  if (depth != 1) return {};
+  return code;
+}
+
+bool is_cpp(Dwarf_Die die) {
+  Dwarf_Die unit;
+  if (!dwarf_diecu(&die, &unit, nullptr, nullptr)) return false;
+  constexpr int kCpp17 = 0x2a, kCpp20 = 0x2b;  // of DWARF 6, which compilers write already
+  const int language = dwarf_srclang(&unit);
+  return language == DW_LANG_C_plus_plus || language == DW_LANG_C_plus_plus_03 ||
+         language == DW_LANG_C_plus_plus_11 || language == DW_LANG_C_plus_plus_14 || language == kCpp17 ||
+         language == kCpp20;
 }
 
 std::optional<uint64_t> elements(Dwarf_Die* range) {
@@ -140,6 +207,22 @@ const Type* Types::target(const Type* type) {
   auto* t = const_cast<Type*>(type);  // every Type is one of all_
   if (!t->target_) t->target_ = t->target_die_ ? read(t->module_, *t->target_die_, 0) : nothing();
   return t->target_;
+}
+
+std::string Types::qualified(const Type* type) {
+  const std::string name =
+      type->class_die_ && definitions_ ? definitions_->qualified(type->module_, *type->class_die_) : "";
+  return name.empty() ? type->name : name;
+}
+
+bool Types::same_class(const Type* a, const Type* b) {
+  if (a == b) return true;
+  if (a->kind != Kind::Struct || b->kind != Kind::Struct || a->name != b->name || a->name.empty() ||
+      !a->class_die_ || !b->class_die_ || !definitions_)
+    return false;
+  if (a->class_die_->addr == b->class_die_->addr) return true;
+  const std::string name = definitions_->qualified(a->module_, *a->class_die_);
+  return !name.empty() && name == definitions_->qualified(b->module_, *b->class_die_);
 }
 
 const Type* Types::read(const Module* module, Dwarf_Die die, unsigned depth) {
@@ -270,23 +353,30 @@ const Type* Types::read_array(const Module* module, Dwarf_Die die, unsigned dept
 void Types::fill_struct(Type& type, const Module* module, Dwarf_Die die, unsigned depth) {
   type.kind = Kind::Struct;
   type.is_union = dwarf_tag(&die) == DW_TAG_union_type;
+  type.cpp = is_cpp(die);
+  type.class_die_ = die;
   if (flag(&die, DW_AT_declaration)) {
     auto definition = definitions_ ? definitions_->definition_of(module, die) : std::nullopt;
     type.incomplete = !definition;
     if (!definition) return;
     module = type.module_ = definition->first;
     die = definition->second;
+    type.class_die_ = die;
     type.size = number(&die, DW_AT_byte_size).value_or(0);
   }
   type.passed_by_reference = number(&die, DW_AT_calling_convention) == uint64_t{DW_CC_pass_by_reference};
   each_child(die, [&](Dwarf_Die child) {
     const int tag = dwarf_tag(&child);
     if (tag == DW_TAG_member || tag == DW_TAG_inheritance) fill_member(type, module, child, depth);
+    if (tag == DW_TAG_variable) type.statics.push_back(name_of(&child));  // DWARF 5
   });
 }
 
 void Types::fill_member(Type& type, const Module* module, Dwarf_Die die, unsigned depth) {
-  if (flag(&die, DW_AT_external) || flag(&die, DW_AT_declaration)) return;  // static
+  if (flag(&die, DW_AT_external) || flag(&die, DW_AT_declaration)) {
+    type.statics.push_back(name_of(&die));
+    return;
+  }
   Type::Member member;
   auto its_type = type_die(&die);
   if (!its_type) return;
@@ -298,6 +388,7 @@ void Types::fill_member(Type& type, const Module* module, Dwarf_Die die, unsigne
   auto offset = member_offset(&die);
   if (!offset && !member.virtual_base) return;
   member.offset = offset.value_or(0);
+  if (member.virtual_base) member.location = virtual_base_location(&die);
   auto bits = number(&die, DW_AT_bit_size);
   if (bits && *bits > 0 && *bits <= 64) {
     uint64_t first = member.offset * 8;  // from the start of the struct
@@ -323,6 +414,7 @@ void Types::fill_member(Type& type, const Module* module, Dwarf_Die die, unsigne
 
 void Types::fill_enum(Type& type, const Module* module, Dwarf_Die die, unsigned depth) {
   type.kind = Kind::Enum;
+  type.cpp = is_cpp(die);
   if (flag(&die, DW_AT_declaration) && definitions_)
     if (auto definition = definitions_->definition_of(module, die)) {
       module = definition->first;

@@ -19,6 +19,7 @@
 
 namespace backstep::symbols {
 
+class Code;
 class Types;
 struct Module;
 
@@ -46,8 +47,9 @@ struct Type {
     uint8_t bit_shift = 0;  // from the lowest bit of that unit
     uint8_t unit = 0;       // its size in bytes
     bool base = false;
-    bool virtual_base = false;  // where it is, is known only at run time
-    bool artificial = false;    // the compiler's own (vtable pointer)
+    bool virtual_base = false;                  // where it is, is known only at run time: `location`
+    std::shared_ptr<const Code> location = {};  // address of the whole -> of the base; null: not understood
+    bool artificial = false;                    // the compiler's own (vtable pointer)
   };
   struct Enumerator {
     std::string name;
@@ -59,11 +61,13 @@ struct Type {
   bool is_union = false;
   bool incomplete = false;           // only declared
   bool passed_by_reference = false;  // C++: it has a copy constructor or destructor of its own
+  bool cpp = false;                  // of C++: a class may have base classes
   std::string name;                  // as one writes it; empty: it has none
   uint64_t size = 0;                 // bytes
   const Type* element = nullptr;     // of arrays
   std::optional<uint64_t> count;     // elements of arrays; none: unknown bound
   std::vector<Member> members;
+  std::vector<std::string> statics;  // names of static members
   std::vector<Enumerator> enumerators;
 
   bool scalar() const;    // one word: bool, characters, integers, floats up to 8 bytes, enums, pointers
@@ -79,18 +83,22 @@ struct Type {
   friend class Types;
   const Type* target_ = nullptr;  // of pointers, references and functions (what they return), if asked for
   std::optional<Dwarf_Die> target_die_;
+  std::optional<Dwarf_Die> class_die_;  // of a class: where it is described
   const Module* module_ = nullptr;
 };
 
 // Keeps the types of its program alive as long as somebody has one of them.
 using TypeRef = std::shared_ptr<const Type>;
 
-// Finds the definition of a struct or enum that is only declared in its unit. Null: there is none.
+// What only the whole program knows of its types.
 class Definitions {
  public:
   virtual ~Definitions() = default;
+  // The definition of a struct or enum that is only declared in its unit. Null: there is none.
   virtual std::optional<std::pair<const Module*, Dwarf_Die>> definition_of(const Module* module,
                                                                            Dwarf_Die declaration) = 0;
+  // "ns::Class"; empty: it has no name that is known outside of functions.
+  virtual std::string qualified(const Module* module, Dwarf_Die die) = 0;
 };
 
 // All types that were asked for, each once.
@@ -102,6 +110,9 @@ class Types : public std::enable_shared_from_this<Types> {
   const Type* of(const Module* module,
                  Dwarf_Die* die);        // DW_AT_type of a variable, function…; void if it has none
   const Type* target(const Type* type);  // what a pointer or reference refers to, a function returns
+  // Each unit of a program describes the classes that it uses, so one class can be several Types.
+  bool same_class(const Type* a, const Type* b);
+  std::string qualified(const Type* type);  // "ns::Class", or what else it is called
 
   // Types that need no DWARF.
   const Type* nothing();

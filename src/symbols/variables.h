@@ -84,7 +84,7 @@ class Variables : public Definitions {
   std::vector<Described> functions_named(const Site& site, const std::string& name);
   std::optional<Described> type_described(const Site& site, const std::string& name, bool top = false);
   // "ns::Class", also of what is only declared; empty: it has no name that is known outside of functions.
-  std::string qualified(const Module* module, Dwarf_Die die);
+  std::string qualified(const Module* module, Dwarf_Die die) override;
   // Variables whose type is not known: a symbol of that name, its address.
   std::optional<Variable> symbol(const std::string& name);
   // The variable behind an implicit pointer.

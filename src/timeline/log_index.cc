@@ -142,6 +142,7 @@ void LogIndex::read(const Log& log) {
           if (!e.key.empty()) files_.push_back({e.text, e.key, e.addr, e.offset});
           break;
         case EventKind::Note:
+        case EventKind::Channel:
           notes_.insert(m.event);
           break;
         case EventKind::Start:

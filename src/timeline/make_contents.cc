@@ -82,7 +82,7 @@ std::vector<Timeline::Span> Timeline::windows_in(const Span& span) const {
 }
 
 bool Timeline::sweep_contents(const Span& span, size_t most, const std::function<void(double done)>& progress,
-                              const decltype(Sweep::contents)& found) {
+                              const decltype(Sweep::contents)& found, bool divide) {
   Sweep sweep;
   sweep.from = span.from;
   // Up to the end of the process if that is what is asked for: there is no moment behind it.
@@ -94,6 +94,7 @@ bool Timeline::sweep_contents(const Span& span, size_t most, const std::function
   sweep.progress = progress;
   sweep.contents = found;
   sweep.most = most;
+  sweep.divide = divide;
   return this->sweep(sweep).complete;
 }
 
@@ -120,7 +121,7 @@ Timeline::Made Timeline::make_contents(const Position& from, const Position& to,
       contents_.add(low, high, recording::Contents::unpack(packed));
       made.windows++;
     };
-    if (!sweep_contents(hole, 0, progress_of_all, keep)) {
+    if (!sweep_contents(hole, 0, progress_of_all, keep, true)) {
       made.complete = false;
       return made;
     }

@@ -10,6 +10,7 @@
 #include "timeline/stored_checkpoints.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/error.h"
 
@@ -18,7 +19,8 @@ namespace {
 
 constexpr uint64_t kMaxBytes = recording::kMaxCheckpointBytes;
 constexpr size_t kMaxFiles = 1000;
-constexpr double kWriterShare = 4;  // at least so many times as long as one takes to be written
+constexpr double kShortSeconds = 0.25;  // between two, in a window that is divided
+constexpr double kWriterShare = 4;      // at least so many times as long as one takes to be written
 
 }  // namespace
 
@@ -48,8 +50,8 @@ const StoredCheckpoint* StoredCheckpoints::before(Tick tick) const {
 }
 
 // Ticks between two, or 0: no more.
-double StoredCheckpoints::spacing(const Position& at, double ticks_per_second) const {
-  double ticks = std::max(seconds_, kWriterShare * writer_seconds_) * ticks_per_second;
+double StoredCheckpoints::spacing(const Position& at, double seconds, double ticks_per_second) const {
+  double ticks = std::max(seconds, kWriterShare * writer_seconds_) * ticks_per_second;
   if (bytes_ >= kMaxBytes || list_.size() >= kMaxFiles) return 0;
   double left = static_cast<double>(kMaxFiles - list_.size());
   if (!list_.empty()) {
@@ -63,7 +65,7 @@ double StoredCheckpoints::spacing(const Position& at, double ticks_per_second) c
 
 bool StoredCheckpoints::due(const Position& at, double ticks_per_second) const {
   if (!enabled() || !making_ || !writing_.empty()) return false;
-  const double ticks = spacing(at, ticks_per_second);
+  const double ticks = spacing(at, seconds_, ticks_per_second);
   if (ticks == 0) return false;
   const StoredCheckpoint* earlier = before(at.tick);
   const Tick from = earlier ? earlier->at.tick : 0;
@@ -76,14 +78,25 @@ bool StoredCheckpoints::due(const Position& at, double ticks_per_second) const {
 }
 
 bool StoredCheckpoints::due_at_end(const Position& at, double ticks_per_second) const {
-  if (!enabled() || !making_ || spacing(at, ticks_per_second) == 0) return false;
+  if (!enabled() || !making_ || spacing(at, seconds_, ticks_per_second) == 0) return false;
   const StoredCheckpoint* earlier = before(at.tick);
   return static_cast<double>(at.tick - (earlier ? earlier->at.tick : 0)) >= seconds_ / 4 * ticks_per_second;
 }
 
-void StoredCheckpoints::make(Worker& worker, const Position& at, bool patient) {
+// Who asks about a moment, or follows a value from window to window, replays half of one each time.
+bool StoredCheckpoints::due_in_window(const Position& from, const Position& at,
+                                      double ticks_per_second) const {
+  if (!enabled() || !making_) return false;
+  // Tests have no long runs, and nothing to say about how long writing takes.
+  static const bool always = std::getenv("BACKSTEP_TABLE") != nullptr;
+  if (always) return true;
+  const double ticks = spacing(at, std::min(seconds_, kShortSeconds), ticks_per_second);
+  return ticks > 0 && static_cast<double>(at.tick - std::min(at.tick, from.tick)) >= ticks;
+}
+
+void StoredCheckpoints::make(Worker& worker, const Position& at, bool patient, bool written) {
   Writing fresh;
-  fresh.window = worker.written();
+  if (written) fresh.window = worker.written();
   fresh.at = at;
   const StoredCheckpoint* earlier = before(at.tick);
   fresh.writer = worker.fork();

@@ -31,8 +31,11 @@ class StoredCheckpoints {
   bool due(const Position& at, double ticks_per_second) const;
   // … in front of the end of the recording, where everybody wants to be.
   bool due_at_end(const Position& at, double ticks_per_second) const;
+  // Is a window that began at `from` long enough to end here, if it is to be short to replay?
+  bool due_in_window(const Position& from, const Position& at, double ticks_per_second) const;
   // Has a copy of the worker write one. `patient`: behind the one that is being written, if there is one.
-  void make(Worker& worker, const Position& at, bool patient);
+  // `written`: with what the worker has written to since the last time.
+  void make(Worker& worker, const Position& at, bool patient, bool written = true);
   // Is one being written (`any`), or written and not asked for by finished()?
   bool writing(bool any) const { return !writing_.empty() && (any || writing_.front().writer.answered()); }
   // The oldest of them; waits until it is complete. Nullopt: it failed.
@@ -58,7 +61,7 @@ class StoredCheckpoints {
     recording::Written written;
   };
   const StoredCheckpoint* before(Tick tick) const;
-  double spacing(const Position& at, double ticks_per_second) const;
+  double spacing(const Position& at, double seconds, double ticks_per_second) const;
   void read_windows();
   void add_window(const recording::Written& written, const Position& to);
   void note(const std::string& text);

@@ -75,6 +75,11 @@ std::shared_ptr<const recording::WindowTrace> StoredTraces::trace_of(const Trace
     drop(window, e.what());
     return nullptr;
   }
+  // Somebody else has reduced it meanwhile.
+  if (trace->level < known->window.level) {
+    known->window.level = trace->level;
+    return nullptr;
+  }
   if (recent_.size() >= kMostTraces) {
     if (Known* oldest = find({.from = recent_.back(), .to = {}})) oldest->trace.reset();
     recent_.pop_back();
@@ -151,31 +156,40 @@ void StoredTraces::take_in(const recording::TraceFolder::Entry& entry) {
 
 size_t StoredTraces::reduce() {
   read_list();
-  std::vector<recording::TraceFolder::Entry> oldest;
+  // What other processes have is looked up each time: they may be asked by somebody else just now.
+  const std::vector<recording::TraceFolder> others = folder_.others();
+  struct Kept {
+    const recording::TraceFolder* folder;
+    recording::TraceFolder::Entry entry;
+    int64_t used;
+  };
+  std::vector<Kept> oldest;
   uint64_t total = 0;
-  for (const Known& k : known_) {
-    total += k.entry.size;
-    oldest.push_back(k.entry);
-  }
+  auto add = [&](const recording::TraceFolder& folder, const recording::TraceFolder::Entry& entry) {
+    oldest.push_back({&folder, entry, recording::TraceFolder::last_use(entry)});
+    total += entry.size;
+  };
+  for (const Known& k : known_) add(folder_, k.entry);
+  for (const recording::TraceFolder& other : others)
+    for (const auto& entry : other.list(nullptr)) add(other, entry);
+  std::stable_sort(oldest.begin(), oldest.end(),
+                   [](const Kept& a, const Kept& b) { return a.used < b.used; });
   size_t reduced = 0;
   for (const int level : {3, 2}) {
-    if (total <= budget) break;
-    folder_.sort_by_use(oldest);
-    for (recording::TraceFolder::Entry& entry : oldest) {
-      if (total <= budget) break;
+    for (auto& [folder, entry, used] : oldest) {
+      if (total <= budget) return reduced;
       if (entry.level != level) continue;
-      const TracedWindow window = window_of(entry);
       total -= entry.size;
       reduced++;
-      if (level == 3) {
-        if (const auto smaller = folder_.reduced(entry)) {
-          entry = *smaller;
-          total += entry.size;
-          take_in(entry);
-          continue;
-        }
-      } else {
-        recording::TraceFolder::remove(entry);
+      const auto smaller = level == 3 ? folder->reduced(entry) : std::nullopt;
+      if (level == 2) recording::TraceFolder::remove(entry);
+      const TracedWindow window = window_of(entry);
+      entry.level = 0;
+      if (smaller) total += smaller->size, entry = *smaller;
+      if (folder != &folder_) continue;
+      if (smaller) {
+        take_in(entry);
+        continue;
       }
       std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
       recent_.remove(window.from);

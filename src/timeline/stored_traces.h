@@ -42,8 +42,9 @@ class StoredTraces {
   // Where in [from, to) the taps can match that look out for stores: nowhere else. Nullopt: not known.
   std::optional<Ticks> ticks_of(const Position& from, const Position& to, const Taps& taps);
 
-  // Room on disk for traces of this recording: bytes. More than that are reduced, those first that were not
-  // used for the longest time: level 3 to level 2, and if that is not enough, level 2 to nothing.
+  // Room on disk for traces of this recording, of all its processes: bytes. More than that are reduced, those
+  // first that were not used for the longest time: level 3 to level 2, and if that is not enough, level 2 to
+  // nothing.
   static constexpr uint64_t kUsualBudget = 2'000'000'000;
   uint64_t budget = kUsualBudget;
   // How many were reduced. Throws Error.

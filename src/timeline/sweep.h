@@ -38,6 +38,8 @@ struct Sweep {
   bool stateless = false;
   // What that asks in the middle of the run. Taps of the log in an answer become moments here.
   replayer::DebugAnswers debug_answers;
+  // Windows of stored checkpoints that turn out to be long are divided, by new ones.
+  bool divide = false;
   // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
   // window, and the next ones after twice as many each time, up to what is usual.
   Tick hurry = 0;

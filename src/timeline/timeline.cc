@@ -104,6 +104,15 @@ void Timeline::store(Worker& worker, const Position& at, bool at_end) {
   }
 }
 
+bool Timeline::store_in_window(Worker& worker, const Position& from, const Position& at) {
+  gather_stored(false);
+  if (!stored_.due_in_window(from, at, ticks_per_second_)) return false;
+  stored_.make(worker, at, true, false);
+  gather_stored(true);
+  return std::any_of(checkpoints_.begin(), checkpoints_.end(),
+                     [&](const Checkpoint& c) { return c.stored && c.at == at; });
+}
+
 void Timeline::count_written(Worker& worker, const Position& from, Tick to) const {
   if (stored_.enabled() && !worker.counts_written() && to > from.tick &&
       static_cast<double>(to - from.tick) > stored_.seconds() / 2 * ticks_per_second_)

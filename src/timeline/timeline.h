@@ -97,9 +97,9 @@ class Timeline {
   // … the windows of one of them;
   std::vector<Span> windows_in(const Span& span) const;
   // … and what a replay of one or more of these finds: Sweep::contents. `most` windows at a time, 0: one on
-  // each processor. False: somebody wanted to stop.
+  // each processor. False: somebody wanted to stop. `divide`: as in Sweep.
   bool sweep_contents(const Span& span, size_t most, const std::function<void(double done)>& progress,
-                      const decltype(Sweep::contents)& found);
+                      const decltype(Sweep::contents)& found, bool divide = false);
   StoredContents& contents() { return contents_; }
   // Likewise traces (stored_traces.h) of that level, and tables of contents where there are none.
   Made make_traces(int level, const Position& from, const Position& to,
@@ -162,6 +162,8 @@ class Timeline {
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
   double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
   void store(Worker& worker, const Position& at, bool at_end);
+  // A checkpoint in the recording at the end of a part of a window. False: there is none.
+  bool store_in_window(Worker& worker, const Position& from, const Position& at);
   void gather_stored(bool wait);
   // Before a run: from where on it is to be known what was written to, if the run is long enough to matter.
   void count_written(Worker& worker, const Position& from, Tick to) const;

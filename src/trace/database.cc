@@ -81,31 +81,6 @@ std::string behind(const std::string& text, const char* words) {
   return text.starts_with(words) ? text.substr(std::strlen(words)) : "";
 }
 
-// SQLite's messages are no sentences, but they are known to many; names that are not there may be misspelt.
-std::string explained(const std::string& message) {
-  if (message == "no query solution")
-    return "each of these tables would have to be looked at before the other, to know what to look for; give "
-           "one of them "
-           "something fixed, such as function = 'main'";
-  if (message.starts_with("not authorized"))
-    return "a query can only ask, and make temporary tables and views: nothing outside of it is read or "
-           "written";
-  std::vector<std::string> names;
-  if (std::string name = behind(message, "no such table: "); !name.empty()) {
-    for (const Table& t : tables()) names.emplace_back(t.name);
-    return fmt::format("there is no table '{}'{}", name, did_you_mean(name, names));
-  }
-  if (std::string name = behind(message, "no such column: "); !name.empty()) {
-    const std::string last = name.substr(name.rfind('.') + 1);
-    for (const Table& t : tables())
-      for (const Column& c : t.columns) names.emplace_back(c.name);
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return fmt::format("there is no column '{}'{}", name, did_you_mean(last, names));
-  }
-  return message;
-}
-
 }  // namespace
 
 std::vector<std::string> distinct_names(const std::vector<Heading>& headings) {
@@ -119,8 +94,41 @@ std::vector<std::string> distinct_names(const std::vector<Heading>& headings) {
   return names;
 }
 
-Database::Database(History& history)
-    : history_(history), connection_(std::make_unique<Connection>(Connection{history, {}, false, 0})) {
+// SQLite's messages are no sentences, but they are known to many; names that are not there may be misspelt.
+std::string Database::explained(const std::string& message) const {
+  if (message == "no query solution")
+    return "each of these tables would have to be looked at before the other, to know what to look for; give "
+           "one of them "
+           "something fixed, such as function = 'main'";
+  if (message.starts_with("not authorized"))
+    return "a query can only ask, and make temporary tables and views: nothing outside of it is read or "
+           "written";
+  std::vector<std::string> names;
+  if (std::string name = behind(message, "no such table: "); !name.empty()) {
+    for (const Table& t : tables_) names.emplace_back(t.name);
+    return fmt::format("there is no table '{}'{}", name, did_you_mean(name, names));
+  }
+  if (std::string name = behind(message, "no such column: "); !name.empty()) {
+    const std::string last = name.substr(name.rfind('.') + 1);
+    for (const Table& t : tables_)
+      for (const Column& c : t.columns) names.emplace_back(c.name);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return fmt::format("there is no column '{}'{}", name, did_you_mean(last, names));
+  }
+  return message;
+}
+
+Database::Database(History& history) : Database(history, trace::tables(), trace::functions()) {}
+
+Database::Database(History& history, const Schema& schema)
+    : Database(history, schema.tables, schema.functions) {}
+
+Database::Database(History& history, const std::vector<Table>& tables, const std::vector<Function>& functions)
+    : history_(history),
+      tables_(tables),
+      functions_(functions),
+      connection_(std::make_unique<Connection>(Connection{history, tables, {}, false, 0})) {
   if (sqlite3_open_v2(":memory:", &db_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK)
@@ -135,7 +143,7 @@ Database::Database(History& history)
   // Sorting is done in memory, too: no file is made for it.
   sqlite3_exec(db_, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr);
   add_tables(db_, *connection_);
-  add_functions(db_, *connection_);
+  add_functions(db_, *connection_, functions_);
   sqlite3_set_authorizer(db_, may, connection_.get());
   sqlite3_progress_handler(
       db_, kStepsBetweenLooks,
@@ -224,6 +232,12 @@ std::vector<Step> Database::explain(const std::string& query) {
   }
   if (step != SQLITE_DONE) fail(text, 0);
   return steps;
+}
+
+const Table* Database::find_table(std::string_view name) const {
+  for (const Table& t : tables_)
+    if (name == t.name) return &t;
+  return nullptr;
 }
 
 bool Database::is_complete(const std::string& text) {

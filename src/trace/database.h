@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/history.h"
-#include "trace/value.h"
+#include "trace/table.h"
 
 struct sqlite3;
 
@@ -34,9 +33,34 @@ struct Step {
   std::string text;  // a sentence or two
 };
 
+// For people and for completion.
+struct FunctionHelp {
+  const char* form;
+  const char* meaning;
+};
+
+// What SQL can call. The same arguments always have the same answer.
+struct Function {
+  FunctionHelp help;
+  const char* name;
+  int least, most;  // arguments
+  std::function<Value(History&, const std::vector<Value>&)> run;
+};
+// Of one recording.
+const std::vector<Function>& functions();
+
+// What there is in a database.
+struct Schema {
+  std::vector<Table> tables;
+  std::vector<Function> functions;
+};
+
 class Database {
  public:
   explicit Database(History& history);
+  // With other tables and functions than those of one recording; `schema` must outlive it. These know what
+  // they are about, and may leave `history` alone.
+  Database(History& history, const Schema& schema);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -50,23 +74,23 @@ class Database {
   static bool is_complete(const std::string& text);
 
   History& history() { return history_; }
+  const std::vector<Table>& tables() const { return tables_; }
+  const std::vector<Function>& functions() const { return functions_; }
+  const Table* find_table(std::string_view name) const;
 
  private:
+  Database(History& history, const std::vector<Table>& tables, const std::vector<Function>& functions);
+  std::string explained(const std::string& message) const;
   void fail(const std::string& query, size_t begin);
 
   History& history_;
+  const std::vector<Table>& tables_;
+  const std::vector<Function>& functions_;
   std::unique_ptr<Connection> connection_;
   sqlite3* db_ = nullptr;
 };
 
-// For people and for completion.
-struct FunctionHelp {
-  const char* form;
-  const char* meaning;
-};
-const std::vector<FunctionHelp>& functions();
-
 // --- for this layer ---
-void add_functions(sqlite3* db, Connection& connection);
+void add_functions(sqlite3* db, Connection& connection, const std::vector<Function>& functions);
 
 }  // namespace backstep::trace

@@ -18,13 +18,6 @@ namespace {
 
 using Arguments = std::vector<Value>;
 
-struct Function {
-  FunctionHelp help;
-  const char* name;
-  int least, most;  // arguments
-  Value (*run)(History& history, const Arguments& arguments);
-};
-
 // The process is the last argument, if it is there.
 uint64_t process_at(History& history, const Arguments& arguments, size_t place) {
   if (arguments.size() <= place) return history.process();
@@ -106,28 +99,6 @@ Value previous_store(History& history, const Arguments& arguments) {
   return hits.empty() ? Value() : Value(timeline::point_text(hits[0].at.tick, hits[0].at.pc));
 }
 
-constexpr Function kFunctions[] = {
-    {{"line(pc)", "the line of the source at an address: 'parse.c:42'"}, "line", 1, 2, line_of},
-    {{"symbol(pc)", "the function there: 'parse+0x1c'"}, "symbol", 1, 2, symbol_of},
-    {{"at(tick, pc)", "a control point as a text, @TICK:0xPC; without pc, the start of the tick"},
-     "at",
-     1,
-     2,
-     at},
-    {{"value('expr', at)", "what an expression is at a moment: a tick, a control point, 'end'"},
-     "value",
-     2,
-     3,
-     value_at},
-    {{"stack(at)", "the functions on the stack at a moment, the innermost first"}, "stack", 1, 2, stack_at},
-    {{"bytes(addr, n, at)", "memory at a moment"}, "bytes", 3, 4, bytes_at},
-    {{"previous_store(addr, at, size)", "the control point of the last write to an address before a moment"},
-     "previous_store",
-     2,
-     4,
-     previous_store},
-};
-
 // What was answered, by function and arguments. An answer never changes: the history is over.
 struct Answers {
   Connection* connection;
@@ -160,17 +131,34 @@ void run(sqlite3_context* context, int count, sqlite3_value** values) {
 
 }  // namespace
 
-const std::vector<FunctionHelp>& functions() {
-  static const std::vector<FunctionHelp> all = [] {
-    std::vector<FunctionHelp> list;
-    for (const Function& f : kFunctions) list.push_back(f.help);
-    return list;
-  }();
+const std::vector<Function>& functions() {
+  static const std::vector<Function> all = {
+      {{"line(pc)", "the line of the source at an address: 'parse.c:42'"}, "line", 1, 2, line_of},
+      {{"symbol(pc)", "the function there: 'parse+0x1c'"}, "symbol", 1, 2, symbol_of},
+      {{"at(tick, pc)", "a control point as a text, @TICK:0xPC; without pc, the start of the tick"},
+       "at",
+       1,
+       2,
+       at},
+      {{"value('expr', at)", "what an expression is at a moment: a tick, a control point, 'end'"},
+       "value",
+       2,
+       3,
+       value_at},
+      {{"stack(at)", "the functions on the stack at a moment, the innermost first"}, "stack", 1, 2, stack_at},
+      {{"bytes(addr, n, at)", "memory at a moment"}, "bytes", 3, 4, bytes_at},
+      {{"previous_store(addr, at, size)",
+        "the control point of the last write to an address before a moment"},
+       "previous_store",
+       2,
+       4,
+       previous_store},
+  };
   return all;
 }
 
-void add_functions(sqlite3* db, Connection& connection) {
-  for (const Function& f : kFunctions)
+void add_functions(sqlite3* db, Connection& connection, const std::vector<Function>& functions) {
+  for (const Function& f : functions)
     sqlite3_create_function_v2(db, f.name, -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
                                new Answers{&connection, &f}, run, nullptr, nullptr,
                                [](void* answers) { delete static_cast<Answers*>(answers); });

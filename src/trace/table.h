@@ -1,6 +1,7 @@
 // A table of the recorded history: its columns, what a query can say of them beforehand, and how its rows are
 // found.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,10 +87,10 @@ struct Table {
   // One of these, all of its columns, has to be known, or the table cannot be walked over.
   std::vector<std::vector<const char*>> needs;
   bool of_one_process;  // it is about the query's process, unless the query says something of processes
-  Cost (*cost)(History& history, const Question& question);
-  std::unique_ptr<Rows> (*open)(History& history, const Question& question);
+  std::function<Cost(History& history, const Question& question)> cost;
+  std::function<std::unique_ptr<Rows>(History& history, const Question& question)> open;
   // For people: what has to be read or replayed for the question.
-  std::string (*explain)(History& history, const Question& question);
+  std::function<std::string(History& history, const Question& question)> explain;
   bool has_newest_first = false;  // of its first order, which is one column, it knows the opposite, too
 
   std::optional<size_t> column(std::string_view name) const;

@@ -287,7 +287,7 @@ const sqlite3_module kModule = [] {
 }  // namespace
 
 void add_tables(sqlite3* db, Connection& connection) {
-  for (const Table& table : tables())
+  for (const Table& table : connection.tables)
     sqlite3_create_module_v2(db, table.name, &kModule, new Registered{&table, &connection},
                              [](void* module) { delete static_cast<Registered*>(module); });
 }

@@ -17,6 +17,7 @@ struct Plan {
 // What the virtual tables of one connection share.
 struct Connection {
   History& history;
+  const std::vector<Table>& tables;
   std::deque<Plan> plans;  // of the statement under way, by number
   bool declaring = false;  // a table is telling SQLite its columns
   int exit_code = 0;       // of the last error that was one of ours

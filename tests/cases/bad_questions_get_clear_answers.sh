@@ -43,6 +43,13 @@ refused "no function 'vist'" calls vist asked
 refused 'ambiguous: .*one/twin.c.*two/twin.c' count twin.c:1 asked
 expect 0 "$BACKSTEP" count one/twin.c:1 asked
 refused "askd.c:3.*asked.c" count askd.c:3 asked
+refused 'asked.c has no code at line 99 or behind it; the last line that has some is 8' count asked.c:99 asked
+refused "'sum' is a local variable of 'main'.*log 'asked.c:5' '{&sum}'" count 'write sum' asked
+refused "negative" log 'call visit' x --last -1 asked
+refused 'not both' log 'call visit' x --last 2 --limit 2 asked
+refused 'to 50 is before --from 100' count 'call visit' --from 100 --to 50 asked
+expect 0 "$BACKSTEP" log 'call visit' x --last 0 asked
+[ ! -s out ] || fail "--last 0 prints something"
 refused 'no kind of event' count 'wirte x' asked
 cat >inlined.c <<'C'
 volatile int total;

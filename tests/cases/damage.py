@@ -32,10 +32,8 @@ def chunks(log):
     """(offset of the header, bytes used) of each chunk."""
     at = struct.unpack_from("<I", log, 12)[0]
     while at + CHUNK <= len(log) and log[at:at + 4] == b"CHNK":
-        capacity, codec = struct.unpack_from("<II", log, at + 24)
+        capacity = struct.unpack_from("<I", log, at + 24)[0]
         used = struct.unpack_from("<I", log, at + 32)[0]
-        if codec != 0:
-            sys.exit("damage.py: this chunk is compressed")
         yield at, used
         at += capacity
 

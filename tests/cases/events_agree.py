@@ -255,7 +255,7 @@ class Maker:
 
 def manner():
     """How the replays were made, which is not in the command."""
-    names = ["BACKSTEP_WINDOW", "BACKSTEP_LEG", "BACKSTEP_GATE"]
+    names = ["BACKSTEP_WINDOW", "BACKSTEP_LEG", "BACKSTEP_GATE", "BACKSTEP_LAST"]
     return " ".join(f"{name}={os.environ[name]}" for name in names if os.environ.get(name))
 
 
@@ -386,7 +386,12 @@ def main():
         if rng.random() < 0.5:
             del os.environ["BACKSTEP_GATE"]
         asker.log(rng.choice(specs), words, low, high)
+        # Nor into how many parts the run is divided to find the last ones.
+        if few := rng.choice(["", "3", "40"]):
+            os.environ["BACKSTEP_LAST"] = few
         asker.log(rng.choice(specs), words, low, high, rng.choice([1, 5, 1000]))
+        asker.log(maker.simple(), words, low, high, rng.choice([1, 5, 50]))
+        os.environ.pop("BACKSTEP_LAST", None)
         os.environ.pop("BACKSTEP_GATE", None)
     print(f"{arguments.recording}: {len(rows)} positions, {asker.questions} answers, {asker.bad} wrong")
     sys.exit(1 if asker.bad else 0)

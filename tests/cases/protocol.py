@@ -97,6 +97,12 @@ while not {5000, 5001} <= answers.keys():
 assert "result" in answers[5000] or answers[5000]["error"]["code"] == -32001, answers
 session.stdin.close()
 assert session.wait(60) == 0
+# A last line without an end.
+session = start()
+session.stdin.write('{"jsonrpc":"2.0","id":1,"method":"version"}')
+session.stdin.close()
+assert receive(session)["id"] == 1
+assert session.wait(60) == 0
 # A client that disappears.
 session = start()
 send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "log", "params": {"spec": "every 1"}}), session)

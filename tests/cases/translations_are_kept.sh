@@ -132,6 +132,51 @@ for i in 1 2 3 4 5 6; do
 done
 ! ls "$XDG_CACHE_HOME"/backstep/*.new 2>/dev/null || fail "an unfinished file was left behind"
 
+# --- children that execute the same, one after the other: the first one's end keeps it for all ---
+cat >children.c <<'C'
+#include <glob.h>
+#include <regex.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int x;
+#define A_BIT_MORE(n) static __attribute__((noinline)) void more##n(void) { if (x) x += n; }
+A_BIT_MORE(0) A_BIT_MORE(1) A_BIT_MORE(2) A_BIT_MORE(3) A_BIT_MORE(4) A_BIT_MORE(5)
+static void (*const more[])(void) = {more0, more1, more2, more3, more4, more5};
+// The number of the only file; 0: there is none.
+static unsigned long file_of(const char *pattern) {
+  unsigned long one = 0;
+  glob_t found = {0};
+  glob(pattern, 0, 0, &found);
+  for (unsigned i = 0; i < found.gl_pathc; i++) {
+    struct stat st;
+    if (stat(found.gl_pathv[i], &st) == 0 && S_ISREG(st.st_mode)) one = st.st_ino;
+  }
+  globfree(&found);
+  return one;
+}
+int main(int argc, char **argv) {
+  int status, changes = 0;
+  for (int i = 0; i < 6; i++) {
+    unsigned long before = file_of(argv[1]);
+    if (fork() == 0) {
+      for (int k = 0; k <= i; k++) more[k]();
+      regex_t regex;
+      _exit(regcomp(&regex, "(ab|[c-f]+){2,3}x$", REG_EXTENDED) || regexec(&regex, "yabcdx", 0, 0, 0));
+    }
+    if (wait(&status) < 0 || status) return 1;
+    changes += file_of(argv[1]) != before;
+  }
+  printf("%d\n", changes);
+}
+C
+cc -O1 -o children children.c
+rm -rf "$XDG_CACHE_HOME"
+run children ./children "$XDG_CACHE_HOME/backstep/*"
+[ "$(cat out)" = 1 ] || fail "six children have written the same $(cat out) times"
+exact children
+
 # --- code that the program changes, back and forth, in its own file's mapping ---
 cat >patch.c <<'C'
 #include <stdint.h>

@@ -17,6 +17,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -157,6 +158,12 @@ TEST_F(Confinement, KeepsStrangersRecordingsFromFiles) {
   EXPECT_EQ(confined(foreign_, [&] { return opened(own_->dir() + "/process-1.log"); }), EACCES);
   EXPECT_EQ(confined(foreign_, [&] { return opened(log, O_RDWR); }), EACCES);
   EXPECT_EQ(confined(foreign_, [&] { return error_of(unlink(log.c_str())); }), EACCES);
+  // A link for a folder that may be written gives nobody that folder.
+  std::filesystem::remove_all(foreign_.dir() + "/checkpoints");
+  mkdir((dir_ / "other").c_str(), 0700);
+  ASSERT_EQ(symlink((dir_ / "other").c_str(), (foreign_.dir() + "/checkpoints").c_str()), 0);
+  EXPECT_EQ(confined(foreign_, [&] { return opened(dir_ / "other/new", O_WRONLY | O_CREAT); }), EACCES);
+  unlink((foreign_.dir() + "/checkpoints").c_str());
   // A link in what may be written does not lead out of it.
   mkdir((foreign_.dir() + "/checkpoints").c_str(), 0700);
   const std::string link = foreign_.dir() + "/checkpoints/1";
