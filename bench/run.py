@@ -7,7 +7,7 @@ geometric mean is taken over. Threads take turns when recorded, so programs with
 on one core, or by the CPU time that they took in all; their names say so. Of a tree of processes the first one is
 replayed.
 
-    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck | --ask | --trace]
+    run.py [--quick] [--rounds N] [--only NAME]... [--json | --markdown] [--list] [--travel | --long | --luck | --ask | --trace | --probe]
 
 BACKSTEP names the program (default: build/backstep of this repository). Exit status 1 if a run went wrong.
 """
@@ -454,6 +454,7 @@ def main():
                         help="how much the size of the environment makes, instead (luck.py; takes 6 minutes)")
     parser.add_argument("--ask", action="store_true", help="what questions cost, instead (ask.py)")
     parser.add_argument("--trace", action="store_true", help="what tables of contents cost, instead (trace_windows.py)")
+    parser.add_argument("--probe", action="store_true", help="what debug code costs, instead (probe.py)")
     parser.add_argument("--list", action="store_true", help="names of the workloads")
     options = parser.parse_args()
     if not os.access(BACKSTEP, os.X_OK):
@@ -476,6 +477,13 @@ def main():
             import travel
             rows = ask.measure(BACKSTEP, folder)
             print(machine() + "\n")
+            travel.show(rows, options.markdown)
+            return 0
+        if options.probe:
+            import probe
+            import travel
+            rows = probe.measure(BACKSTEP, folder, os.path.join(HERE, "programs", "probed.c"))
+            print(machine() + "; CPU time\n")
             travel.show(rows, options.markdown)
             return 0
         if options.trace:

@@ -69,10 +69,17 @@ void backstep_stop(const char *why);
 void backstep_mark(const char *name);
 /* A line of --json: one JSON value. */
 void backstep_log(const char *json);
-/* Return addresses of the recorded program, innermost first, at most `most`; how many there were room for. */
+/* Where the recorded program is: program counters, innermost first (behind the call, but for the first one), at most
+ * `most`; how many these are. */
 size_t backstep_stack(uint64_t *to, size_t most);
+/* The same as text, "function (file.c:12)" on a line each, as far as it has room; how many there are. */
+size_t backstep_stack_text(char *to, size_t size);
 
-/* Callbacks. What they return is for backstep_off; negative: not possible (the reason is said on stderr). */
+/* Callbacks: from the end of the region (or function) that asks for it on, `f` is called whenever this happens in the
+ * recorded run: a function is entered, or left; a system call is about to be made, or has been; memory is read or written
+ * to; a multiple of so many ticks is reached; a line is come to. What they return is for backstep_off; negative: it is not
+ * possible, and the reason is said. Constructors of global variables (in C: __attribute__((constructor))) can ask for
+ * callbacks that are there from the beginning. */
 typedef void (*backstep_callback)(const struct backstep_registers *r, void *cookie);
 int backstep_on_call(const char *function, backstep_callback f, void *cookie);
 int backstep_on_return(const char *function, backstep_callback f, void *cookie);
@@ -81,7 +88,11 @@ int backstep_on_read(const void *address, size_t size, backstep_callback f, void
 int backstep_on_write(const void *address, size_t size, backstep_callback f, void *cookie);
 int backstep_on_tick(uint64_t every, backstep_callback f, void *cookie);
 int backstep_on_line(const char *place, backstep_callback f, void *cookie); /* "file.c:12" */
+/* Any simple event of `backstep events`, with a condition, if it has one: "call malloc if $arg0 > 4096", "signal SEGV" */
+int backstep_on_event(const char *event, backstep_callback f, void *cookie);
 void backstep_off(int id);
+/* Called at the end of the stretch of the run that is probed, or where backstep_stop has ended it: for reports. */
+void backstep_at_end(backstep_callback f, void *cookie);
 
 #ifdef __cplusplus
 }
@@ -102,7 +113,27 @@ struct Event {
   uint64_t syscall_arg(int n) const { return r->gpr[("\7\6\2\12\10\11")[n]]; }
   uint64_t result() const { return r->value[1]; }
   uint64_t address() const { return r->address; }
+  /* Of memory: the first bytes that are there, and were there before. */
+  uint64_t old_value() const { return r->value[0]; }
+  uint64_t new_value() const { return r->value[1]; }
   uint64_t number() const { return r->number; }
+};
+
+/* A callback that can be taken back; when this goes, it stays. */
+class Callback {
+ public:
+  Callback() = default;
+  explicit Callback(int id) : id_(id) {}
+  /* Was it possible? */
+  explicit operator bool() const { return id_ > 0; }
+  void remove() {
+    if (id_ > 0) backstep_off(id_);
+    id_ = 0;
+  }
+  int id() const { return id_; }
+
+ private:
+  int id_ = 0;
 };
 
 struct Stack {
@@ -112,6 +143,12 @@ struct Stack {
   const uint64_t *end() const { return pc + count; }
   size_t size() const { return count; }
   uint64_t operator[](size_t n) const { return pc[n]; }
+  /* A line for each frame. Of the stack of the present. */
+  const char *text() const {
+    static char lines[65536];
+    backstep_stack_text(lines, sizeof lines);
+    return lines;
+  }
 };
 
 inline backstep_registers now() {
@@ -156,35 +193,43 @@ void run(const backstep_registers *r, void *cookie) {
 
 /* `f` is anything that can be called with an Event, or with nothing; it is kept. */
 template <class F>
-int on_call(const char *function, F f) {
-  return backstep_on_call(function, detail::run<F>, new F(f));
+Callback on_call(const char *function, F f) {
+  return Callback(backstep_on_call(function, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_return(const char *function, F f) {
-  return backstep_on_return(function, detail::run<F>, new F(f));
+Callback on_return(const char *function, F f) {
+  return Callback(backstep_on_return(function, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_syscall(long number, When when, F f) {
-  return backstep_on_syscall(number, when, detail::run<F>, new F(f));
+Callback on_syscall(long number, When when, F f) {
+  return Callback(backstep_on_syscall(number, when == after, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_read(const void *address, size_t size, F f) {
-  return backstep_on_read(address, size, detail::run<F>, new F(f));
+Callback on_read(const void *address, size_t size, F f) {
+  return Callback(backstep_on_read(address, size, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_write(const void *address, size_t size, F f) {
-  return backstep_on_write(address, size, detail::run<F>, new F(f));
+Callback on_write(const void *address, size_t size, F f) {
+  return Callback(backstep_on_write(address, size, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_tick(uint64_t every, F f) {
-  return backstep_on_tick(every, detail::run<F>, new F(f));
+Callback on_tick(uint64_t every, F f) {
+  return Callback(backstep_on_tick(every, detail::run<F>, new F(f)));
 }
 template <class F>
-int on_line(const char *place, F f) {
-  return backstep_on_line(place, detail::run<F>, new F(f));
+Callback on_line(const char *place, F f) {
+  return Callback(backstep_on_line(place, detail::run<F>, new F(f)));
 }
-inline void off(int id) {
-  backstep_off(id);
+template <class F>
+Callback on_event(const char *event, F f) {
+  return Callback(backstep_on_event(event, detail::run<F>, new F(f)));
+}
+template <class F>
+void at_end(F f) {
+  backstep_at_end(detail::run<F>, new F(f));
+}
+inline void off(Callback callback) {
+  callback.remove();
 }
 
 }  // namespace backstep

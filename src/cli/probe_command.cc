@@ -152,6 +152,8 @@ int probe_command(const Args& args) {
                               arguments[i]),
                   kExitUsage);
 
+  asking.replay.check_deep = true;  // where the recording has checksums: code of anybody's is run here
+  asking.replay.check_deep = true;  // where the recording has checksums: anybody's code is run here
   auto session = asking.open();
   const probe::TemporaryFolder folder;
   if (check) {

@@ -34,7 +34,7 @@ Json parsed(const std::string& text) {
 }  // namespace
 
 bool ProbeOutput::tell_json(const probe::Note& note) const {
-  static constexpr const char* kNames[] = {"output", "errors", "failure", "stop", "mark", "log"};
+  static constexpr const char* kNames[] = {"output", "errors", "failure", "stop", "mark", "log", "complaint"};
   const auto kind = static_cast<size_t>(note.kind);
   if (kind >= std::size(kNames)) return true;
   Json j{{"at", format_point({note.at.tick, note.at.pc})},
@@ -82,8 +82,9 @@ void ProbeOutput::mark(const probe::Note& note) const {
 bool ProbeOutput::tell(const probe::Note& note) {
   bar_.clear();
   if (note.kind == DebugNote::Mark) mark(note);
-  if (note.kind == DebugNote::Failure) failures_ += options_.json;
-  if (options_.json) return tell_json(note) && note.kind != DebugNote::Stop;
+  const bool wrong = note.kind == DebugNote::Failure || note.kind == DebugNote::Complaint;
+  if (wrong) failures_ += options_.json;
+  if (options_.json) return tell_json(note);
   switch (note.kind) {
     case DebugNote::Output:
       return tell_text(note, stdout, out_at_begin_);
@@ -92,12 +93,13 @@ bool ProbeOutput::tell(const probe::Note& note) {
     case DebugNote::Json:
       return put_line(note.text);
     case DebugNote::Failure:
+    case DebugNote::Complaint:
       tell_failure(note);
       return true;
     case DebugNote::Stop:
       fmt::print(stderr, "backstep: stopped at {}: {}\n", format_point({note.at.tick, note.at.pc}),
                  note.text);
-      return false;
+      return true;  // what it has to say at its end still comes
     case DebugNote::Mark:
       return true;
   }

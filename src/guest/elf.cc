@@ -112,6 +112,12 @@ ProgramFile::ProgramFile(const std::string& path, const std::string& role) : rol
   path_ = name_of_fd(fd_.get(), path);
 }
 
+ProgramFile::ProgramFile(Fd file, std::string name, const std::string& role)
+    : fd_(std::move(file)), path_(std::move(name)), role_(role) {
+  if (fstat(fd_.get(), &stat_)) refuse(role, errno);
+  if (!S_ISREG(stat_.st_mode)) refuse(role, "it is not a regular file", EACCES);
+}
+
 void ProgramFile::ask_kernel() const {
   constexpr int kCheck = 0x10000;  // AT_EXECVE_CHECK
   const char* const argv[] = {"", nullptr};

@@ -17,6 +17,8 @@ class ProgramFile {
  public:
   // Throws LoadError; `role` opens the sentence: "cannot run 'x'", "cannot load the interpreter 'x' of 'y'".
   ProgramFile(const std::string& path, const std::string& role);
+  // One that is open already; `name` is for messages.
+  ProgramFile(Fd file, std::string name, const std::string& role);
 
   // Asks the kernel (Linux 6.14) whether it would execute the file, which is also what those hear of who
   // watch it for that (fanotify's FAN_OPEN_EXEC). Throws LoadError if it would not: somebody has it open for

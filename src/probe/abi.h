@@ -22,7 +22,7 @@
 #define BACKSTEP_PROBE_ABI_H
 #include <stdint.h>
 
-#define BACKSTEP_ABI 1 /* the version of all this */
+#define BACKSTEP_ABI 2 /* the version of all this */
 
 /* Registers of the recorded program at the moment that the debug code is called for, and the moment. */
 struct backstep_registers {
@@ -32,7 +32,8 @@ struct backstep_registers {
   uint64_t thread;    /* its number in the recording's process, from 1 */
   const void* vector; /* ymm0 to ymm15, 32 bytes each; null: the place has not asked for them */
   /* Of callbacks. read, write: the address, and the first bytes that are there (write: that were and are
-   * there); return, syscall after: value[1] is the result; syscall: the number. */
+   * there), and rip is that of the instruction, which has been executed; return, syscall after: value[1] is
+   * the result; syscall: the number. */
   uint64_t address, value[2];
   uint64_t number;
 };
@@ -51,10 +52,13 @@ enum {
   BACKSTEP_NOW,                /* (struct backstep_registers*): filled in, as at the begin of the function */
   BACKSTEP_STOP,               /* (const char* text, size): the replay stops here when the function is over */
   BACKSTEP_MARK,               /* (const char* name, size): this moment gets a name */
-  BACKSTEP_STACK,              /* (char* buffer, size): return addresses of the recorded program, innermost first; */
-                               /* as many uint64_t as there are and have room. Result: how many */
-  BACKSTEP_ON,                 /* (kind, const struct backstep_on*, function, cookie): an id, > 0 */
+  BACKSTEP_STACK,              /* (uint64_t* pcs, size, char* text, size): where the recorded program is, innermost */
+                               /* first: program counters, and a line of text for each frame. Either of the two can */
+                               /* be null; what has no room is left out. Result: how many frames there are */
+  BACKSTEP_ON,                 /* (kind, const struct backstep_on*, function, cookie): an id, > 0. From the end of the */
+                               /* function on; what cannot be done is told to whoever runs the debug code */
   BACKSTEP_OFF,                /* (id) */
+  BACKSTEP_FAIL,               /* (const char* text, size): ends the function: what it has done wrong, as in "it TEXT" */
   BACKSTEP_LOG,                /* (const char* json, size): one JSON value, a line of --json */
   BACKSTEP_END
 };
@@ -62,14 +66,15 @@ enum {
 /* What ON waits for. */
 enum {
   BACKSTEP_ON_PC = 1,         /* in front of the instruction at `address` (calls, lines) */
-  BACKSTEP_ON_RETURN,         /* return from the function that is entered at `address` */
+  BACKSTEP_ON_RETURN,         /* return from a function of the recorded program by its name `text` */
   BACKSTEP_ON_SYSCALL_BEFORE, /* of `number`, -1: any */
   BACKSTEP_ON_SYSCALL_AFTER,
-  BACKSTEP_ON_READ, /* of `size` bytes at `address` */
+  BACKSTEP_ON_READ, /* of `size` bytes at `address`: any instruction or call that touches one of them */
   BACKSTEP_ON_WRITE,
   BACKSTEP_ON_TICK, /* each multiple of `number` */
   BACKSTEP_ON_CALL, /* a function of the recorded program by its name `text` */
-  BACKSTEP_ON_LINE  /* FILE:LINE in `text` */
+  BACKSTEP_ON_LINE, /* FILE:LINE in `text` */
+  BACKSTEP_ON_EVENT /* what `text` says (docs/events.md), one simple event, conditions and all */
 };
 
 struct backstep_on {

@@ -170,6 +170,8 @@ std::set<std::string> Assembly::mentioned() const {
         const std::string_view w = word(line, i);
         names.emplace(w);
         i += w.size();
+      } else if (line[i] == '$') {  // an address as a number: movl $counter, %edi
+        i++;
       } else {
         // numbers and local labels
         if (in_symbol(line[i]))

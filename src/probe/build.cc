@@ -130,7 +130,6 @@ class Source {
         "template <class T> using backstep_same = T;\n"
         "struct backstep_pair { long words[2]; };\n"
         "extern \"C\" void backstep_unknown(const char *name, const char *where);\n"
-        "extern \"C\" void backstep_uncaught(const char *where);\n"
         "namespace backstep_program {}\n";
     for (size_t i = 0; i < places_.size(); i++) out += fmt::format("struct backstep_arguments_{};\n", i);
     symbols_ = binder.symbols();
@@ -205,16 +204,13 @@ class Source {
       out += fmt::format("#line 1 {}\n{}\n;\n#line 1 \"<backstep>\"\n}}\n}}\n", literal(p.shown), p.code);
     }
     for (const auto& argument : b.arguments) values += argument.expression + ", ";
-    const std::string& where = request_.snippets[at.region].place;
     out += fmt::format(
         "extern \"C\" __attribute__((used)) void backstep_place_{}(const backstep_registers *r) "
         "{{\n(void)r;\n{}",
         number, b.prologue);
     out += fmt::format(
-        "struct backstep_arguments_{} a = {{{}}};\ntry {{\n{}backstep_region_{}(a);\n}} catch (...) {{ "
-        "backstep_uncaught({}); }}\n}}\n",
-        shared->second, values, method ? fmt::format("((struct {} *){})->", at.method->owner, b.self) : "",
-        shared->second, literal(where));
+        "struct backstep_arguments_{} a = {{{}}};\n{}backstep_region_{}(a);\n}}\n", shared->second, values,
+        method ? fmt::format("((struct {} *){})->", at.method->owner, b.self) : "", shared->second);
     return out;
   }
   static std::string declared(const std::string& name) { return is_keyword(name) ? name + "_" : name; }

@@ -140,9 +140,9 @@ Toolchain::Outcome Regions::run(const Unit& unit, const std::vector<std::string>
   throw Error(text);
 }
 
-// The source as the program has it.
+// The source as the program has it. (A file that has debug code only need not be anything without that.)
 void Regions::outline(Unit& unit) {
-  auto all = arguments(unit, false);
+  auto all = arguments(unit, unit.code->regions().empty());
   const std::string to = unit.stem + ".outline.s";
   for (const std::string& s :
        {std::string("-S"), std::string("-O0"), std::string("-g1"), std::string("-fkeep-static-functions"),
@@ -527,7 +527,6 @@ std::string Regions::place_functions(size_t first) const {
   std::string out;
   for (size_t i = 0; i < places_.size(); i++) {
     const RegionPlace& place = places_[i];
-    const Region& region = regions_[place.region];
     std::string arguments, types;
     const bool closure = place.symbol.starts_with("_Z");
     if (closure) arguments = "&backstep_self, (void *)0", types = "void *, void *";
@@ -544,8 +543,7 @@ std::string Regions::place_functions(size_t first) const {
     if (closure)
       out += fmt::format("unsigned long backstep_self = {};\n",
                          place.bindings.self.empty() ? "0" : place.bindings.self);
-    out += fmt::format("try {{\nbackstep_call_{}({});\n}} catch (...) {{ backstep_uncaught({}); }}\n}}\n",
-                       first + i, arguments, literal(fmt::format("{}:{}", region.file, region.line)));
+    out += fmt::format("backstep_call_{}({});\n}}\n", first + i, arguments);
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "probe/answers.h"
 #include "session/hits.h"
 #include "symbols/unwind.h"
 
@@ -91,6 +92,7 @@ RunResult run(session::Session& session, const Module& module, const RunRequest&
   for (const Place& place : module.places) sweep.taps.list.push_back(tap_of(place));
   sweep.debug_module = module.elf_path;
   sweep.stateless = request.parallel;
+  sweep.debug_answers = answers(session);
   sweep.progress = watcher.progress;
   sweep.record = [&](const replayer::TapRecord& record, const uint8_t* bytes) {
     session::CapturedValues values(bytes);
@@ -98,11 +100,13 @@ RunResult run(session::Session& session, const Module& module, const RunRequest&
     note.kind = static_cast<DebugNote>(values.word());
     note.at = session::position_of(record);
     note.thread = record.thread;
-    const uint32_t region = module.places[record.tap].region;
-    if (region < module.regions.size()) note.region = &module.regions[region];
+    if (record.tap < module.places.size()) {
+      const uint32_t region = module.places[record.tap].region;
+      if (region < module.regions.size()) note.region = &module.regions[region];
+    }
     const auto text = values.next();
     note.text.assign(text.begin(), text.end());
-    if (note.kind == DebugNote::Failure) {
+    if ((note.kind == DebugNote::Failure || note.kind == DebugNote::Complaint) && record.values > 2) {
       if (!program) program = program_of(session, module);
       locate(note, module, *program, values.next());
     }

@@ -98,6 +98,7 @@ enum StateWord : uint8_t {
   kStateOld,        // its value before, zero-extended
   kStateNew,        // and after
   kStateSize,       // how many bytes
+  kStateNumber,     // of moments of the log: of the system call
   kStateFirstFree,  // an event's own words, in EventVariables::named (symbols/expression.h)
   kStateWords = 16,
 };

@@ -164,6 +164,8 @@ bool confine_calls() {
 
 // --- files ---
 
+bool confined_to_files = false;
+
 // As the kernel's headers have them; those of older systems lack some.
 struct Ruleset {
   uint64_t files = 0, net = 0, scoped = 0;
@@ -222,9 +224,14 @@ void confine_files(const recording::Library& library, const recording::Recording
   }
   if (syscall(SYS_landlock_restrict_self, rules.get(), 0) != 0)
     throw Error("cannot confine the replay of a recording from elsewhere: " + errno_text(errno));
+  confined_to_files = true;
 }
 
 }  // namespace
+
+bool is_confined_to_its_files() {
+  return confined_to_files;
+}
 
 void confine(const recording::Library& library, const recording::Recording& recording, bool checkpoints) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

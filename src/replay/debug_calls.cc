@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 
@@ -23,6 +24,7 @@
 #include "engine/cache.h"
 #include "engine/entry.h"
 #include "guest/syscall_table.h"
+#include "replay/confinement.h"
 #include "replay/debug_world.h"
 
 namespace backstep::replayer {
@@ -84,14 +86,14 @@ bool is_directory_call(uint64_t nr) {
          nr == SYS_readlinkat || nr == SYS_unlinkat;
 }
 
-// A way around the checks of stores.
-bool is_memory_of_a_process(int fd) {
+// A way around the checks of stores, or to what is ours (which pages were written to).
+bool is_of_a_process(int fd, bool to_write) {
   char path[64], name[256];
   fmt::format_to_n(path, sizeof path - 1, "/proc/self/fd/{}{}", fd, '\0');
   const ssize_t n = readlink(path, name, sizeof name - 1);
   if (n <= 0) return true;
   const std::string_view file(name, static_cast<size_t>(n));
-  return file.starts_with("/proc/") && file.ends_with("/mem");
+  return file.starts_with("/proc/") && (to_write || file.ends_with("/mem"));
 }
 
 std::string signal_text(uint64_t signo) {
@@ -117,28 +119,17 @@ std::optional<std::string> DebugWorld::text_at(Address at, uint64_t length) cons
 int64_t DebugWorld::output(int fd, Address from, uint64_t length) {
   const auto text = text_at(from, length);
   if (!text) return -EFAULT;
-  if (bs_debug.ready) note(fd == 1 ? DebugNote::Output : DebugNote::Errors, *text);
+  note(fd == 1 ? DebugNote::Output : DebugNote::Errors, *text);
   return static_cast<int64_t>(text->size());
 }
 
-// Innermost first, as far as frame pointers or what is directly on the stack tell.
-int64_t DebugWorld::return_addresses(Address to, uint64_t bytes) const {
-  std::vector<uint64_t> found{bs_debug.guest.rip};
-  uint64_t frame = bs_debug.guest.gpr[RBP];
-  while (found.size() < bytes / sizeof(uint64_t)) {
-    uint64_t words[2];
-    if (!process_.readable(frame, sizeof words)) break;
-    std::memcpy(words, reinterpret_cast<const void*>(frame), sizeof words);
-    const auto [start, end] = process_.map.executable_range(words[1]);
-    if (start == end || words[0] <= frame) break;
-    found.push_back(words[1]);
-    frame = words[0];
+std::optional<std::string> DebugWorld::string_at(Address at, uint64_t most) const {
+  std::string text;
+  for (char c; text.size() < most; text += c) {
+    if (!bs_guarded_copy(&c, reinterpret_cast<const void*>(at + text.size()), 1)) return std::nullopt;
+    if (c == 0) break;
   }
-  const uint64_t n = std::min<uint64_t>(found.size(), bytes / sizeof(uint64_t));
-  if (!DebugMemory::owns(to, n * sizeof(uint64_t)) ||
-      !bs_guarded_copy(reinterpret_cast<void*>(to), found.data(), n * sizeof(uint64_t)))
-    return -EFAULT;
-  return static_cast<int64_t>(n);
+  return text;
 }
 
 DebugWorld::Next DebugWorld::request(uint64_t nr, const uint64_t args[6]) {
@@ -176,8 +167,11 @@ DebugWorld::Next DebugWorld::request(uint64_t nr, const uint64_t args[6]) {
                    ? 0
                    : -EFAULT;
       break;
+    case BACKSTEP_FAIL:
+      return fail(text_at(args[0], args[1]).value_or("fails"));
     case BACKSTEP_STOP:
       tell(DebugNote::Stop);
+      stop_ = true;
       break;
     case BACKSTEP_MARK:
       tell(DebugNote::Mark);
@@ -186,7 +180,13 @@ DebugWorld::Next DebugWorld::request(uint64_t nr, const uint64_t args[6]) {
       tell(DebugNote::Json);
       break;
     case BACKSTEP_STACK:
-      result = return_addresses(args[0], args[1]);
+      result = tell_stack(args);
+      break;
+    case BACKSTEP_ON:
+      result = on(args);
+      break;
+    case BACKSTEP_OFF:
+      result = off(args[0]);
       break;
     default:
       break;
@@ -224,15 +224,29 @@ int64_t DebugWorld::open_file(uint64_t nr, const uint64_t args[6]) {
   // Without waiting: for the writer of a FIFO, say.
   const long flags = nr == SYS_creat ? O_CREAT | O_WRONLY | O_TRUNC : static_cast<long>(args[shift + 1]);
   const auto mode = static_cast<long>(nr == SYS_creat ? args[1] : args[shift + 2]);
+  const bool to_write = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
+  acted_ |= to_write;
   const long fd = hot::syscall6(SYS_openat, folder, static_cast<long>(args[shift]),
                                 flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode, 0, 0);
+  if (fd == -EACCES && is_confined_to_its_files()) tell_of_confinement(args[shift]);
   if (hot::is_error(fd)) return fd;
   Fd file(static_cast<int>(fd));
-  if (is_memory_of_a_process(file.get())) return -EACCES;
+  if (is_of_a_process(file.get(), to_write)) return -EACCES;
   int number = 3;
   while (files_.count(number)) number++;
   files_[number] = std::move(file);
   return number;
+}
+
+// Once. (What a C library opens for itself, time zones say, is nothing to talk about.)
+void DebugWorld::tell_of_confinement(Address path) {
+  const auto name = string_at(path, PATH_MAX);
+  if (told_of_confinement_ || !name || name->starts_with("/etc/") || name->starts_with("/usr/")) return;
+  told_of_confinement_ = true;
+  complain(
+      fmt::format("opens '{}': the recording comes from elsewhere, so its replay, and debug code in it, can "
+                  "open no files but its own; print instead",
+                  *name));
 }
 
 std::optional<int64_t> DebugWorld::write_call(uint64_t nr, const uint64_t args[6]) {
@@ -293,6 +307,7 @@ std::optional<int64_t> DebugWorld::file_call(uint64_t nr, const uint64_t args[6]
     if (!DebugMemory::owns(args[call->out], size)) return -EFAULT;
   }
   if (nr == SYS_gettimeofday) changed[1] = 0;
+  if (nr == SYS_mkdir || nr == SYS_unlink || nr == SYS_unlinkat || nr == SYS_rename) acted_ = true;
   return hot::syscall(nr, changed);
 }
 

@@ -24,23 +24,25 @@ uint64_t bits_of(const unsigned char* xsave) {
   return bits;
 }
 
-// Is all there that this way needs?
+// Is all there that this way needs? (A quick leg may be in vain: it ends before debug code does anything.)
 bool can_enter(const Context& ctx) {
   constexpr uint64_t kNeeded = kHaveFsgsbase | kVectorCounter | kHaveAvx;
   return bs_debug.ready && !bs_debug.running && (ctx.features & kNeeded) == kNeeded &&
-         !engine::bs_cache.evex_seen && !ctx.stop_request;
+         !engine::bs_cache.evex_seen && !ctx.stop_request && !bs_replay.timer;
 }
 
 }  // namespace
 
-void tell_debug(const HotDebug& d, const unsigned char* xsave) {
+void tell_debug(const HotDebug& d, const DebugEvent& event, const unsigned char* xsave) {
   backstep_registers& r = *kDebugRegisters;
   for (unsigned i = 0; i < 16; i++) r.gpr[i] = d.guest.gpr[i];
-  r.rip = d.guest.rip, r.rflags = d.guest.rflags;
+  r.rip = d.at.pc, r.rflags = d.guest.rflags;
   r.fs_base = d.guest.fs_base, r.gs_base = d.guest.gs_base;
   r.tick = d.at.tick, r.event = d.at.event;
   r.thread = static_cast<uint64_t>(d.thread);
   r.vector = nullptr;
+  r.address = event.address, r.number = event.number;
+  r.value[0] = event.value[0], r.value[1] = event.value[1];
   if (!xsave) return;
   const uint64_t bits = bits_of(xsave);
   auto* const zero = reinterpret_cast<uint64_t*>(kDebugVectors);
@@ -71,16 +73,19 @@ bool enter_debug_hot(Context& ctx, const HotTap& tap) {
   g.all_vectors = g.evex_seen = false;
   d.at = {ctx.tick, bs_taps.event_base + bs_replay.event, ctx.rip};
   d.thread = bs_taps.thread;
-  d.tap = tap.number, d.function = tap.function;
+  d.tap = tap.owner, d.number = tap.number, d.function = tap.function;
   d.resume = engine::kExits[ctx.exit].patch;
   d.flushes = engine::bs_cache.stats.flushes;
   d.running = d.on_hot = true;
   d.rung = 0;
   d.calls++;
-  tell_debug(d, tap.vector ? g.xsave : nullptr);
+  DebugEvent event;
+  event.value[1] = g.gpr[RAX];
+  tell_debug(d, event, tap.vector ? g.xsave : nullptr);
 
   for (uint64_t& r : ctx.gpr) r = 0;
   ctx.gpr[RDI] = reinterpret_cast<uint64_t>(kDebugRegisters);
+  ctx.gpr[RSI] = tap.cookie;
   ctx.gpr[RSP] = d.stack - sizeof(uint64_t);
   *reinterpret_cast<uint64_t*>(ctx.gpr[RSP]) = d.done;
   ctx.rflags = 0x202;

@@ -39,7 +39,8 @@ struct HotDebug {
   SetAside guest;
   Position at;  // of the guest
   int32_t thread;
-  uint32_t tap;  // that has called
+  uint32_t tap;     // that has called, or in whose name (Tap::owner)
+  uint32_t number;  // … itself
   Address function;
   uint32_t resume;   // where the guest goes on in the cache …
   uint64_t flushes;  // … if that has not been emptied since
@@ -55,8 +56,14 @@ inline backstep_registers* const kDebugRegisters =
 inline unsigned char* const kDebugVectors =
     reinterpret_cast<unsigned char*>(layout::kProbeData + kDebugGuard + 1024);
 
+// What an event has besides registers: see probe/abi.h.
+struct DebugEvent {
+  Address address = 0;
+  uint64_t value[2] = {0, 0};
+  uint64_t number = 0;
+};
 // Fills those in. `xsave`: the guest's vector registers, or null.
-void tell_debug(const HotDebug& d, const unsigned char* xsave);
+void tell_debug(const HotDebug& d, const DebugEvent& event, const unsigned char* xsave);
 
 // Makes the engine go on in the tap's function (Cache::detour). False: the host has to do it.
 bool enter_debug_hot(Context& ctx, const HotTap& tap);

@@ -81,8 +81,7 @@ void DebugMemory::reserve(const guest::MemoryMap& guest) {
         "0x2c0000000000), so none can be run in this recording");
 }
 
-DebugMemory::Start DebugMemory::load(const std::string& path) {
-  const guest::ElfImage elf = guest::read_elf(guest::ProgramFile(path, "cannot load the debug module"));
+DebugMemory::Start DebugMemory::load(const guest::ElfImage& elf) {
   check_module(elf);
   Start start;
   for (const Elf64_Phdr& s : elf.segments) {
@@ -105,7 +104,7 @@ DebugMemory::Start DebugMemory::load(const std::string& path) {
                                 AT_NULL,     0};
   static constexpr std::byte kRandom[16] = {};
   const guest::StartStack stack =
-      guest::build_start_stack(kStackEnd, {"debug code"}, {"LC_ALL=C.UTF-8"}, path, kRandom, auxv);
+      guest::build_start_stack(kStackEnd, {"debug code"}, {"LC_ALL=C.UTF-8"}, elf.file.path(), kRandom, auxv);
   std::memcpy(pointer(stack.rsp), stack.bytes.data(), stack.bytes.size());
   start.entry = elf.header.e_entry;
   start.stack = stack.rsp;

@@ -11,6 +11,10 @@
 #include "guest/memory_map.h"
 #include "replay/debug_hot.h"
 
+namespace backstep::guest {
+struct ElfImage;
+}
+
 namespace backstep::replayer {
 
 class DebugMemory {
@@ -22,7 +26,7 @@ class DebugMemory {
     Address entry = 0, stack = 0;
     std::vector<engine::DataRange> code;
   };
-  Start load(const std::string& elf);
+  Start load(const guest::ElfImage& elf);
 
   // Nothing of these zones is in there.
   static bool is_free_of(Address start, Address end);

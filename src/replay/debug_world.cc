@@ -91,7 +91,7 @@ void DebugWorld::on_add(const guest::Region& r) {
                   place(context().tick, context().rip), r.start, r.end));
 }
 
-void DebugWorld::load(const std::string& elf) {
+void DebugWorld::load(const guest::ElfImage& elf) {
   memory_.reserve(process_.map);
   process_.map.set_listener(this);
   DebugMemory::Start start = memory_.load(elf);
@@ -99,7 +99,8 @@ void DebugWorld::load(const std::string& elf) {
   const DebugClock clock(true);
   set_aside({context().tick, 0, context().rip}, process_.current().name);
   bs_debug.stack = start.stack;
-  begin(start.entry, false);
+  bs_debug.tap = Tap::kNobodys, bs_debug.number = kNoTap;
+  begin({start.entry}, {});
   context().gpr[RSP] = start.stack;
   context().gpr[RDI] = 0;
   run_to_end(std::nullopt);
@@ -120,20 +121,21 @@ void DebugWorld::set_aside(const Position& at, int thread) {
   bs_debug.on_hot = false;
 }
 
-void DebugWorld::begin(Address function, bool vector) {
+void DebugWorld::begin(const Call& what, const DebugEvent& event) {
   Context& ctx = context();
-  tell_debug(bs_debug, vector ? bs_debug.guest.xsave : nullptr);
+  tell_debug(bs_debug, event, what.vector ? bs_debug.guest.xsave : nullptr);
   bs_debug.running = true;
   bs_debug.rung = 0;
   bs_debug.calls++;
-  bs_debug.function = function;
+  bs_debug.function = what.function;
   engine::bs_cache.in_probe = true;
   failure_.clear();
   std::fill(std::begin(ctx.gpr), std::end(ctx.gpr), 0);
   ctx.gpr[RDI] = reinterpret_cast<uint64_t>(kDebugRegisters);
+  ctx.gpr[RSI] = what.cookie;
   ctx.gpr[RSP] = bs_debug.stack - sizeof(uint64_t);
   std::memcpy(reinterpret_cast<void*>(ctx.gpr[RSP]), &bs_debug.done, sizeof bs_debug.done);
-  ctx.rip = function;
+  ctx.rip = what.function;
   ctx.rflags = 0x202;
   ctx.fs_base = bs_debug.fs_base;
   ctx.gs_base = 0;
@@ -169,27 +171,34 @@ void DebugWorld::give_back() {
   bs_debug.running = bs_debug.on_hot = false;
 }
 
-void DebugWorld::call(const HotTap& tap, const Position& at, int thread) {
+void DebugWorld::call(const HotTap& tap, const Surroundings& around, const Position& at, int thread) {
   if (!bs_debug.ready || bs_debug.running) return;
-  bs_debug.tap = tap.number;
+  bs_debug.tap = tap.owner, bs_debug.number = tap.number;
   set_aside(at, thread);
-  begin(tap.function, tap.vector);
+  auto known = [&](StateWord word) { return around.known_state >> word & 1 ? around.state[word] : 0; };
+  DebugEvent event;
+  event.address = known(kStateAddress), event.number = known(kStateNumber);
+  event.value[1] = context().gpr[RAX];
+  if (event.address) event.value[0] = known(kStateOld), event.value[1] = known(kStateNew);
+  begin({tap.function, tap.cookie, tap.vector}, event);
   run_to_end(std::nullopt);
 }
 
 void DebugWorld::end_of_window(const Position& at, int thread) {
   if (!bs_debug.finish || bs_debug.running) return;
   const DebugClock clock(true);
+  bs_debug.tap = Tap::kNobodys, bs_debug.number = kNoTap;
   set_aside(at, thread);
-  begin(bs_debug.finish, false);
+  begin({bs_debug.finish}, {});
   run_to_end(std::nullopt);
 }
 
-std::optional<engine::Stop> DebugWorld::finish(const engine::Stop& stop) {
+std::optional<engine::Stop> DebugWorld::finish(const std::optional<engine::Stop>& stop) {
   bs_debug.on_hot = false;  // it ends here, or the guest would go on in our loop
   run_to_end(stop);
   engine::bs_cache.answered = {context().tick, context().rip};
-  if (bs_replay.timer ? bs_replay.rung : interrupted && interrupted()) {
+  const bool due_now = bs_replay.timer ? bs_replay.rung : interrupted && interrupted();
+  if (due_now || stop_ || callbacks_changed_) {
     engine::Stop due{engine::Stop::Signal, {}, {}};
     due.fault.exact = true;
     return due;
@@ -238,7 +247,11 @@ DebugWorld::Next DebugWorld::react(const engine::Stop& stop) {
 DebugWorld::Next DebugWorld::on_clock() {
   if (interrupted && interrupted()) return fail("was interrupted");
   if (bs_debug.rung < most_seconds() * kStepsInSecond) return Next::GoOn;
-  return fail(fmt::format("has run for {:g} seconds in one call: an endless loop?", most_seconds()));
+  // It would take as long the next time.
+  const bool again = bs_debug.number != kNoTap;
+  retire();
+  return fail(fmt::format("has run for {:g} seconds in one call: an endless loop?{}", most_seconds(),
+                          again ? " From here on it is not called any more" : ""));
 }
 
 // A store that translated code has found outside, or could not check.
@@ -339,14 +352,33 @@ DebugWorld::Next DebugWorld::cross() {
 }
 
 void DebugWorld::note(DebugNote kind, std::string_view text) {
+  if (!bs_debug.ready) {
+    early_.emplace_back(kind, text);
+    acted_ = true;
+    return;
+  }
   const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   taps_.log_note(bs_debug.tap, bs_debug.at, bs_debug.thread, {bytes_of(kind), bytes});
 }
 
-// With registers and stack as Tap::stack has them, for the names of what was executed.
+void DebugWorld::tell_what_was_early(const Position& at) {
+  bs_debug.at = at, bs_debug.thread = process_.current().name;
+  bs_debug.tap = Tap::kNobodys;
+  for (const auto& [kind, text] : std::exchange(early_, {})) note(kind, text);
+}
+
 DebugWorld::Next DebugWorld::fail(const std::string& sentence) {
   failure_ = sentence;
-  if (!bs_debug.ready) return Next::Over;
+  if (bs_debug.ready) note_with_stack(DebugNote::Failure, sentence);
+  return Next::Over;
+}
+
+void DebugWorld::complain(const std::string& sentence) {
+  bs_debug.ready ? note_with_stack(DebugNote::Complaint, sentence) : note(DebugNote::Complaint, sentence);
+}
+
+// With registers and stack as Tap::stack has them, for the names of what was executed.
+void DebugWorld::note_with_stack(DebugNote kind, const std::string& sentence) {
   const Context& ctx = context();
   static constexpr std::array kOrder = {RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP,
                                         R8,  R9,  R10, R11, R12, R13, R14, R15};
@@ -363,11 +395,9 @@ DebugWorld::Next DebugWorld::fail(const std::string& sentence) {
     if (!bs_guarded_copy(&state[at], reinterpret_cast<const void*>(from), words * sizeof(uint64_t)))
       state.resize(at);
   }
-  const DebugNote kind = DebugNote::Failure;
   const std::span text(reinterpret_cast<const uint8_t*>(sentence.data()), sentence.size());
   const std::span bytes(reinterpret_cast<const uint8_t*>(state.data()), state.size() * sizeof state[0]);
   taps_.log_note(bs_debug.tap, bs_debug.at, bs_debug.thread, {bytes_of(kind), text, bytes});
-  return Next::Over;
 }
 
 }  // namespace backstep::replayer

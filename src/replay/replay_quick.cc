@@ -46,6 +46,7 @@ void Replayer::look_at_ticks(bool look) {
 double Replayer::quick_leg(const Until& until, Tick goal) const {
   const Tick now = context().tick;
   if (until.rate <= 0 || diverted_ || !watch_.empty() || goal <= now) return 0;
+  if (debug_ && debug_->has_acted()) return 0;  // it would act twice
   if (forced_leg() > 0) return forced_leg();
   const auto left = static_cast<double>(goal - now);
   const double sure = left / kFastest;

@@ -26,6 +26,7 @@
 #include "engine/host_ops.h"
 #include "guest/buffers.h"
 #include "guest/cpu.h"
+#include "guest/elf.h"
 #include "replay/agent_expression.h"
 #include "replay/replayer.h"
 
@@ -55,7 +56,7 @@ bool Replayer::at_goal() const {
 }
 
 void Replayer::install(Taps taps) {
-  watch_.set(taps.list);
+  if (debug_) debug_->leave_out(taps);
   taps_.set(std::move(taps));
   process_.engine().set_cover(taps_.cover() || taps_.contents());
   words_.count(taps_.contents().has_value());
@@ -65,6 +66,17 @@ void Replayer::install(Taps taps) {
   met_.reset();
   after_.clear();
   taps_.begin_periods(context().tick);
+  if (debug_) debug_->set_callbacks_again(position());
+  watch_.set(taps_);
+}
+
+// What debug code has asked for on the way, or does not want any more. True: there was something.
+bool Replayer::renew_callbacks() {
+  if (!debug_ || !debug_->callbacks_changed()) return false;
+  const DebugWorld::Changes changes = debug_->set_callbacks(position());
+  std::erase_if(after_, [&](const TapSet::Due& due) { return changes.gone.count(due.tap); });
+  if (changes.data) watch_.set(taps_);
+  return true;
 }
 
 // What an expression sees of the present.
@@ -135,7 +147,9 @@ bool Replayer::meet_moments(const Position& now) {
   bool stop = false;
   auto meet = [&](const TapSet::Due& due) {
     bs_taps.thread = process_.current().name;
-    stop |= taps_.meet_one(due.tap, surroundings(), now.event, now.tick, now.pc);
+    Surroundings around = surroundings();
+    around.set(kStateNumber, due.after ? due.number : context().gpr[RAX]);
+    stop |= taps_.meet_one(due.tap, around, now.event, now.tick, now.pc);
   };
   std::erase_if(after_, [&](const TapSet::Due& due) {
     if (now.event <= due.event) return false;
@@ -394,25 +408,36 @@ bool Replayer::look_up() {
   return interrupted && ++rounds_ % kRounds == 0 && interrupted();
 }
 
-void Replayer::admit_debug(const std::string& elf) {
+void Replayer::admit_debug(Fd file, const std::string& name, bool stateless) {
+  const guest::ElfImage elf =
+      guest::read_elf(guest::ProgramFile(std::move(file), name, "cannot load the debug module"));
   auto world = std::make_unique<DebugWorld>(process_, taps_);
   world->interrupted = [this] { return interrupted && interrupted(); };
+  world->ask = debug_answers;
+  world->stateless = stateless;
   world->load(elf);
-  taps_.run = [this](const HotTap& tap) { debug_->call(tap, position(), process_.current().name); };
+  taps_.run = [this](const HotTap& tap, const Surroundings& around, const Position& at) {
+    debug_->call(tap, around, at, bs_taps.thread);
+  };
   debug_ = std::move(world);
 }
 
-// What debug code does on the way is over when this returns.
+// What debug code does on the way is over when this returns. It may read what is watched.
 engine::Stop Replayer::run_guest() {
   for (;;) {
-    const engine::Stop stop = process_.engine().run();
-    if (!bs_debug.running) return stop;
+    std::optional<engine::Stop> stop = process_.engine().run();
+    if (!bs_debug.running) return *stop;
+    const bool closed = stop->kind == engine::Stop::Fault && watch_.ours(stop->fault);
+    watch_.disarm();
+    if (closed) stop.reset();
     if (auto due = debug_->finish(stop)) return *due;
+    watch_.arm();
   }
 }
 
 Arrival Replayer::run_until(const Until& until) {
   const DebugClock clock(debug_ != nullptr);
+  if (debug_) debug_->tell_what_was_early(position());
   const Arrival halt = run_rounds(until);
   set_timer(0, 0);
   accesses_.take();
@@ -433,7 +458,9 @@ Arrival Replayer::run_rounds(const Until& until) {
     bool stop = (!over || !after_.empty()) && meet_moments(now);
     if (!first && !over) stop |= meet_periods();
     if (!first && !over) stop |= meet_taps();
+    renew_callbacks();
     if (!first && stop) return halt(Arrival::Break);
+    if (debug_ && debug_->take_stop()) return halt(Arrival::DebugStop);
     if (until.point) {
       const Position& p = *until.point;
       if (is_at(now, p)) return halt(Arrival::There);

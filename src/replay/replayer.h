@@ -58,8 +58,9 @@ class Replayer {
   void log_to(Fd file) { taps_.log_to(std::move(file)); }
   uint64_t flush_log() { return taps_.flush_log(); }
   void log_window();  // its end: which code was executed in it, what was written to
-  // Debug code: the module that taps with the action Run call functions of. Throws Error.
-  void admit_debug(const std::string& elf);
+  // Debug code: the module that taps with the action Run call functions of. (It comes as an open file because
+  // a replay may be confined to files of the recording.) Throws Error.
+  void admit_debug(Fd file, const std::string& name, bool stateless);
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Arrival run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
@@ -106,6 +107,8 @@ class Replayer {
   // Conditions of watchpoints are about the state in front of the change: whoever searches backwards stops
   // there.
   bool backward = false;
+  // What debug code asks and only the controller knows (DebugWorld::ask); before admit_debug.
+  DebugAnswers debug_answers;
 
  private:
   bool peek(recording::EventHeader& header);  // false: no more events
@@ -231,6 +234,7 @@ class Replayer {
 
   TapSet taps_{process_};
   std::unique_ptr<DebugWorld> debug_;
+  bool renew_callbacks();
   engine::Stop run_guest();
   ReportedAccesses accesses_{process_, taps_};
   std::optional<ControlPoint> met_;  // where taps in code have been met already

@@ -58,6 +58,8 @@ void TapSet::clear() {
   places_.clear();
   counters_.clear();
   hot_.clear();
+  added_.clear();
+  free_.clear();
   conditions_.clear();
   filters_.clear();
   values_.clear();
@@ -72,14 +74,21 @@ void TapSet::clear() {
 }
 
 void TapSet::compile(size_t index) {
-  const Tap& tap = taps_.list[index];
-  auto& conditions = conditions_.emplace_back();
+  const Tap& tap = spec(index);
+  if (index == hot_.size()) {
+    hot_.emplace_back();
+    conditions_.emplace_back();
+    values_.emplace_back();
+  }
+  auto& conditions = conditions_[index];
+  conditions.clear();
   for (const auto& c : tap.conditions) conditions.push_back({c.data(), c.size()});
   conditions.push_back({nullptr, 0});
-  auto& values = values_.emplace_back();
+  auto& values = values_[index];
+  values.clear();
   for (const CapturedExpression& v : tap.values)
     values.push_back({v.code.data(), static_cast<uint32_t>(v.code.size()), v.capture, v.size});
-  HotTap& hot = hot_.emplace_back();
+  HotTap& hot = hot_[index];
   hot = {};
   hot.conditions = tap.conditions.empty() ? nullptr : conditions.data();
   hot.values = values.data();
@@ -91,12 +100,13 @@ void TapSet::compile(size_t index) {
   hot.strict = tap.strict;
   hot.stack = tap.stack;
   hot.vector = tap.vector;
-  hot.function = tap.function;
+  hot.function = tap.function, hot.cookie = tap.cookie;
+  hot.owner = tap.owner == Tap::kOwn ? hot.number : tap.owner;
 }
 
 // What says without asking that nothing matches at a place.
 engine::Filter TapSet::filter(const Place& place) {
-  const Tap& tap = taps_.list[place.taps.front()->number];
+  const Tap& tap = spec(place.taps.front()->number);
   if (place.taps.size() > 1 || tap.conditions.size() != 1) return {};
   const std::vector<uint8_t>& code = filters_.emplace_back(filter_of(tap.conditions.front()));
   return {code.data(), static_cast<uint32_t>(code.size())};
@@ -106,7 +116,7 @@ bool TapSet::install_code() {
   for (HotTap& hot : hot_) {
     const Tap& tap = taps_.list[hot.number];
     if (tap.off) continue;
-    for (const Tap::MomentAt& m : tap.moments) due_.push_back({m.at, m.event, hot.number, tap.after});
+    add_due(hot.number, std::nullopt, true);
     if (tap.kind == Tap::Cover) cover_ = hot.number;
     if (tap.kind == Tap::Contents) contents_ = hot.number;
     if (tap.kind == Tap::Accesses) accesses_ = hot.number;
@@ -142,12 +152,105 @@ void TapSet::set(Taps taps) {
   if (inlined_ && !stops) engine::inline_breaks(true);
 }
 
+void TapSet::add_due(size_t index, const std::optional<Position>& now, bool fresh) {
+  const Tap& tap = spec(index);
+  for (const Tap::MomentAt& m : tap.moments)
+    if (!now || (tap.after || fresh ? m.at >= *now : m.at > *now))
+      due_.push_back({m.at, m.event, index, tap.after, m.number});
+}
+
+size_t TapSet::add(Tap tap, const Position& now, bool fresh) {
+  size_t index = count();
+  if (free_.empty()) {
+    added_.push_back(std::move(tap));
+  } else {
+    index = free_.back();
+    free_.pop_back();
+    added_[index - taps_.list.size()] = std::move(tap);
+  }
+  compile(index);
+  const Tap& what = spec(index);
+  if (what.kind == Tap::Pc && !add_to_place(index)) {
+    remove(index);
+    throw Error("there are too many places in the code to look out for");
+  }
+  if (what.kind == Tap::Period) aim_at_period(index, now.tick + (fresh ? 0 : 1));
+  if (!what.moments.empty()) {
+    due_.erase(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(std::exchange(next_due_, 0)));
+    add_due(index, now, fresh);
+    std::stable_sort(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.at < b.at; });
+  }
+  return index;
+}
+
+bool TapSet::add_to_place(size_t index) {
+  HotTap& hot = hot_[index];
+  const Address pc = spec(index).start;
+  Place& place = places_[pc];
+  if (const auto counter = std::find(counters_.begin(), counters_.end(), pc); counter != counters_.end()) {
+    // One that only counts by itself does so no more.
+    if (const engine::Break* b = engine::find_break(pc)) place.taps.front()->matches += b->count;
+    engine::forget_asked(pc);
+    counters_.erase(counter);
+  }
+  place.taps.push_back(&hot);
+  HotTap** at = &place.hot.later;
+  while (*at && (*at)->from <= hot.from) at = &(*at)->next;
+  hot.next = *at;
+  *at = &hot;
+  place.hot.change = 0;
+  return engine::ask_at(pc, &place.hot, filter(place));
+}
+
+void TapSet::remove_from_place(size_t index) {
+  const auto found = places_.find(spec(index).start);
+  if (found == places_.end()) return;
+  Place& place = found->second;
+  std::erase(place.taps, &hot_[index]);
+  for (HotTap** list : {&place.hot.current, &place.hot.later})
+    for (HotTap** at = list; *at;) {
+      if (*at == &hot_[index])
+        *at = (*at)->next;
+      else
+        at = &(*at)->next;
+    }
+  place.hot.change = 0;
+  engine::forget_asked(found->first);
+  if (place.taps.empty())
+    places_.erase(found);
+  else
+    engine::ask_at(found->first, &place.hot, filter(place));
+}
+
+void TapSet::remove(size_t index) {
+  const Tap& tap = spec(index);
+  if (tap.kind == Tap::Pc) remove_from_place(index);
+  std::erase_if(periods_, [&](const auto& p) { return p.second == index; });
+  if (!tap.moments.empty()) {
+    due_.erase(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(std::exchange(next_due_, 0)));
+    std::erase_if(due_, [&](const Due& d) { return d.tap == index; });
+  }
+  hot_[index].to = 0;
+  added_[index - taps_.list.size()] = {};
+  free_.push_back(index);
+}
+
+// Its era is over.
+void TapSet::retire(size_t index) {
+  if (index >= count()) return;
+  hot_[index].to = 0;
+  Tap& tap = index < taps_.list.size() ? taps_.list[index] : added_[index - taps_.list.size()];
+  tap.to = 0;
+  const auto place = tap.kind == Tap::Pc ? places_.find(tap.start) : places_.end();
+  if (place != places_.end()) place->second.hot.change = 0;
+}
+
 bool TapSet::stops_at(Address pc, const Surroundings& around) const {
   auto place = places_.find(pc);
   if (place == places_.end()) return false;
   for (const HotTap* t : place->second.taps)
     if (t->action == Tap::Stop && around.ctx.tick >= t->from && around.ctx.tick < t->to &&
-        any_holds(taps_.list[t->number], around))
+        any_holds(spec(t->number), around))
       return true;
   return false;
 }
@@ -166,31 +269,33 @@ bool TapSet::meet(const Surroundings& around, uint64_t event) {
   bring_up_to_date(hot, ctx.tick);
   for (const HotTap* t = hot.current; t; t = t->next)
     stop |= meet_one(t->number, around, event, ctx.tick, ctx.rip);
-  if (!stop && !inlined_ && ++trapped_ >= kOften) {
+  const engine::Break* b = engine::find_break(ctx.rip);
+  if (!stop && b && !b->prefix && ++trapped_ >= kOften) {
     inlined_ = true;
+    trapped_ = 0;  // others may be added later
     engine::inline_breaks(true);
   }
   return stop;
 }
 
 bool TapSet::holds(size_t index, const Surroundings& around) const {
-  return any_holds(taps_.list[index], around);
+  return any_holds(spec(index), around);
 }
 
 bool TapSet::meet_one(size_t index, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
   HotTap& tap = hot_[index];
   if (tick < tap.from || tick >= tap.to) return false;
   // In front of a call that does not return: which one it is the log does not say.
-  const Tap& spec = taps_.list[index];
-  if (spec.kind == Tap::Moment && !spec.after && !spec.asks_for(around.ctx.gpr[RAX])) return false;
+  const Tap& what = spec(index);
+  if (what.kind == Tap::Moment && !what.after && !what.asks_for(around.ctx.gpr[RAX])) return false;
   bool failed = false;
-  const bool matches = any_holds(spec, around, &failed);
+  const bool matches = any_holds(what, around, &failed);
   if (failed) tap.failures++;
   if (!matches) return false;
   if (tap.action == Tap::Stop) return true;
   tap.matches++;
   if (tap.action == Tap::Log) log(tap, around, event, tick, pc);
-  if (tap.action == Tap::Run) run(tap);
+  if (tap.action == Tap::Run) run(tap, around, {tick, event, pc});
   return false;
 }
 
@@ -204,7 +309,7 @@ void TapSet::take_due(Tick tick, const std::function<bool(const Due&)>& done) {
 
 // Its first multiple from a tick on, if its era has one.
 void TapSet::aim_at_period(size_t index, Tick tick) {
-  const Tap& tap = taps_.list[index];
+  const Tap& tap = spec(index);
   const Tick from = std::max(tick, tap.from);
   const uint64_t number = from / tap.length + (from % tap.length ? 1 : 0);
   if (number <= ~0ull / tap.length && number * tap.length < tap.to)
@@ -229,7 +334,7 @@ bool TapSet::meet_periods(const Surroundings& around, uint64_t event) {
   const Tick tick = around.ctx.tick;
   bool stop = false;
   for (auto next = periods_.begin(); next != periods_.end() && next->first <= tick; ++next)
-    if (tick % taps_.list[next->second].length == 0)
+    if (tick % spec(next->second).length == 0)
       stop |= meet_one(next->second, around, event, tick, around.ctx.rip);
   pass_periods(tick);
   return stop;
@@ -258,7 +363,7 @@ static void add_stack(std::vector<uint8_t>& bytes, guest::Process& process, cons
 }
 
 void TapSet::log(const HotTap& hot, const Surroundings& around, uint64_t event, Tick tick, Address pc) {
-  const Tap& tap = taps_.list[hot.number];
+  const Tap& tap = spec(hot.number);
   std::vector<uint8_t> bytes(sizeof(TapRecord));
   for (const CapturedExpression& expression : tap.values) {
     const Captured value = capture(expression, around);

@@ -27,7 +27,20 @@ class TapSet {
   // Takes the place of all that there were; counts begin at 0. Throws Error if there are too many.
   void set(Taps taps);
   const Taps& taps() const { return taps_; }
-  bool empty() const { return taps_.empty(); }
+  bool empty() const { return taps_.empty() && added_.empty(); }
+
+  // Others beside those, until there is another set. Not while one of them is being met. `now`: its moments
+  // before that have passed, and what is there, too, unless it is `fresh`. Throws Error if there are too
+  // many. Their numbers go on behind those of the set; that of one that was removed is used again.
+  size_t add(Tap tap, const Position& now, bool fresh);
+  void remove(size_t index);
+  // One of them, or of the set, is not met any more; at any time.
+  void retire(size_t index);
+  const Tap& spec(size_t index) const {
+    const size_t set = taps_.list.size();
+    return index < set ? taps_.list[index] : added_[index - set];
+  }
+  size_t count() const { return taps_.list.size() + added_.size(); }
 
   // What is logged goes to the end of this file.
   void log_to(Fd file);
@@ -43,8 +56,8 @@ class TapSet {
   // Is something asked or counted there, in translated code, whenever it is passed?
   bool met_by_itself(Address pc) const;
 
-  // Calls the function of a tap with the action Run, in the present.
-  std::function<void(const HotTap& tap)> run;
+  // Calls the function of a tap with the action Run, in the present; it was met at `at`.
+  std::function<void(const HotTap& tap, const Surroundings& around, const Position& at)> run;
   // A record of one of these (DebugNote).
   void log_note(size_t tap, const Position& at, int thread,
                 std::initializer_list<std::span<const uint8_t>> values);
@@ -59,6 +72,7 @@ class TapSet {
     uint64_t event = 0;
     size_t tap = 0;
     bool after = false;
+    uint64_t number = 0;
   };
   // Those that are still to come.
   std::span<const Due> due() const { return std::span(due_).subspan(next_due_); }
@@ -99,6 +113,9 @@ class TapSet {
   void clear();
   void compile(size_t index);
   bool install_code();
+  void add_due(size_t index, const std::optional<Position>& now, bool fresh);
+  bool add_to_place(size_t index);
+  void remove_from_place(size_t index);
   // What happens at one place in the code.
   struct Place {
     HotPlace hot{};
@@ -113,7 +130,9 @@ class TapSet {
 
   guest::Process& process_;
   Taps taps_;
-  std::deque<HotTap> hot_;  // one for each of the list; they stay where they are
+  std::deque<Tap> added_;
+  std::vector<size_t> free_;  // numbers of those that were removed
+  std::deque<HotTap> hot_;    // one for each of the list, then of what was added; they stay where they are
   std::deque<std::vector<HotCode>> conditions_;
   std::deque<std::vector<HotValue>> values_;
   std::deque<std::vector<uint8_t>> filters_;

@@ -50,13 +50,18 @@ struct Tap {
   std::vector<CapturedExpression> values = {};  // Log: what is written down …
   bool stack = false;                           // … and registers and stack, for a backtrace
 
-  Address function = 0;  // Run: of the debug module, see probe/abi.h
-  bool vector = false;   // … which is told the vector registers
+  Address function = 0;  // Run: of the debug module, see probe/abi.h …
+  bool vector = false;   // … which is told the vector registers …
+  Address cookie = 0;    // … and this
+  // … in whose name (its place in the list) it says what it has to say, if that is not this one.
+  static constexpr uint32_t kOwn = ~0u, kNobodys = ~0u - 1;
+  uint32_t owner = kOwn;
 
   // Moments that are known beforehand, from the log or because somebody named them.
   struct MomentAt {
     Position at;
-    uint64_t event = 0;  // `after`: the match is behind this event, which happens there
+    uint64_t event = 0;   // `after`: the match is behind this event, which happens there
+    uint64_t number = 0;  // of the system call that it is, if it is known
   };
   std::vector<MomentAt> moments = {};
   std::set<uint64_t> numbers = {};  // of signals and calls; empty: any. Moments: what rax has to be there
@@ -124,9 +129,9 @@ struct AccessRecord {
 };
 static_assert(sizeof(AccessRecord) == 32);
 
-// What debug code has to say is in records of the tap that has called it, in two values: what it is, as a
-// u32, and the text. A failure, which has ended the call, has a third one: the registers of the debug code
-// and its stack, as with Tap::stack.
+// What debug code has to say is in records of the tap that has called it (or of kNobodys), in two values:
+// what it is, as a u32, and the text. A failure, which has ended the call, and a complaint, which has not,
+// have a third one: the registers of the debug code and its stack, as with Tap::stack.
 enum class DebugNote : uint32_t {
   Output,   // to its standard output
   Errors,   // to its standard error
@@ -134,6 +139,7 @@ enum class DebugNote : uint32_t {
   Stop,     // the replay is to stop here: why
   Mark,     // this moment has a name
   Json,
+  Complaint,  // a sentence: something that was asked for is not possible
 };
 
 // What a tap has met, since it was installed.

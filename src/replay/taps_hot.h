@@ -34,7 +34,8 @@ struct HotTap {
   Tap::Action action;
   bool strict, stack, vector;
   bool met;  // this time; for reached_hot
-  Address function;
+  Address function, cookie;
+  uint32_t owner;  // Tap::owner, or its own number
 };
 
 // The taps of one place. A tap whose era is another one costs nothing: those whose era has come are a list of

@@ -43,6 +43,7 @@ struct Arrival {
     CallEntry,   // in front of the system call `nr`
     CallReturn,  // behind it
     Fork,        // the call that made the process `pid`, which has left its parent's memory if it is of vfork
+    DebugStop,   // debug code wanted it
     // What was asked for.
     Stepped,
     There,    // the point

@@ -50,12 +50,12 @@ void join(std::vector<engine::DataRange>& ranges) {
   ranges.resize(used);
 }
 
-void WatchedMemory::set(const std::vector<Tap>& taps) {
+void WatchedMemory::set(const TapSet& taps) {
   disarm();
   watches_.clear();
   pages_.clear();
-  for (size_t i = 0; i < taps.size(); i++) {
-    const Tap& w = taps[i];
+  for (size_t i = 0; i < taps.count(); i++) {
+    const Tap& w = taps.spec(i);
     if (!w.is_data() || w.off || w.length == 0) continue;
     for (Address page = w.start & ~(kPage - 1); page < w.start + w.length; page += kPage) {
       pages_.push_back(page);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "guest/process.h"
-#include "replay/taps.h"
+#include "replay/tap_set.h"
 
 namespace backstep::replayer {
 
@@ -18,7 +18,7 @@ class WatchedMemory {
   WatchedMemory& operator=(const WatchedMemory&) = delete;
 
   // Those of them that are about data.
-  void set(const std::vector<Tap>& taps);
+  void set(const TapSet& taps);
   bool empty() const { return watches_.empty(); }
   // Steps are not seen by store checks: they must be compared afterwards.
   bool compare_steps() const { return checked_; }

@@ -223,7 +223,7 @@ Taps Timeline::with_moments(const Taps& taps, bool all) const {
     Taps alone;
     alone.list = {t};
     auto add = [&](const Moment& m) {
-      if (mark_of(m, alone).any()) copy.moments.push_back({m.position(), m.event});
+      if (mark_of(m, alone).any()) copy.moments.push_back({m.position(), m.event, m.nr});
     };
     if (t.kind == Tap::Signal)
       for (const SignalMoment& s : log_.signals()) add(s.moment);

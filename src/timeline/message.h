@@ -19,7 +19,8 @@ enum class Command : uint8_t {
   Write,         // address, bytes
   Stage,         // a part of the Taps, if they are too many for one message
   Install,       // Taps, or the last part of them
-  AdmitDebug,    // path of a debug module
+  AdmitDebug,    // with a debug module: its name; does it keep nothing?
+  Answered,      // to Answer::Asks: is this the last part, a part of a DebugAnswer
   LogTo,         // with a file: what taps log goes to its end
   Collect,       // end of the window -> bytes logged so far
   Counts,        // first tap -> TapCount of it and those behind it, as many as fit
@@ -41,7 +42,11 @@ enum class Command : uint8_t {
   Interrupt,     // stops a Run or Search; ignored otherwise, never answered
   Exit,
 };
-enum class Answer : uint8_t { Ok, Failed /* text, exit code */ };
+enum class Answer : uint8_t {
+  Ok,
+  Failed,  // text, exit code
+  Asks,    // no answer yet: a DebugQuestion, which waits for Answered
+};
 
 inline constexpr size_t kMaxMessage = 160 << 10;
 inline constexpr size_t kMaxRead = 128 << 10;

@@ -58,7 +58,7 @@ class Teller {
       std::memcpy(&record, at, sizeof record);
       if (sweep_.traced) {
         add_part(at + sizeof record);
-      } else if (sweep_.taps.list[record.tap].kind == Tap::Contents) {
+      } else if (record.tap < sweep_.taps.list.size() && sweep_.taps.list[record.tap].kind == Tap::Contents) {
         uint32_t size;
         std::memcpy(&size, at + sizeof record, sizeof size);
         if (sweep_.contents)
@@ -169,6 +169,12 @@ Taps within(const Taps& taps, const Position& low, const Position& high, bool la
   return some;
 }
 
+// Moments before the present are over.
+Taps moments_from(Taps taps, const Position& now) {
+  for (Tap& t : taps.list) std::erase_if(t.moments, [&](const Tap::MomentAt& m) { return m.at < now; });
+  return taps;
+}
+
 // Ticks in which taps can match: from `first` on, before `end`.
 struct Reach {
   Tick first = ~0ull, end = 0;
@@ -249,12 +255,20 @@ Swept Timeline::sweep(const Sweep& sweep) {
   // Tables of contents are of windows that there will be in other sessions, too.
   auto usable = [&](const Checkpoint& c) { return !sweep.by_stored() || c.stored; };
 
+  replayer::DebugAnswers answers;
+  if (sweep.debug_answers)
+    answers = [&](const replayer::DebugQuestion& question) {
+      replayer::DebugAnswer answer = sweep.debug_answers(question);
+      answer.taps = moments_from(with_moments(answer.taps, true), question.at);
+      return answer;
+    };
+
   auto prepare = [&](Window& window) {
     window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
     if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
     window.logged = 0;
     window.at = window.low;
-    if (!sweep.debug_module.empty()) window.worker.admit_debug(sweep.debug_module);
+    if (!sweep.debug_module.empty()) window.worker.admit_debug(sweep.debug_module, answers, sweep.stateless);
     window.worker.install(window.taps);
     window.worker.log_to(window.log.get());
     if (!sweep.by_stored()) count_written(window.worker, window.low, window.high.tick);
@@ -285,6 +299,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     if (std::exchange(in_the_middle, false)) skip_beginning(taps, low.tick);
     // What lies before all that can match is gone through without looking, what lies behind it not at all.
     Reach reach = reach_of(taps);
+    if (one_window) reach = {0, ~0ull};  // its callbacks may be anywhere
     const StoredTraces::Ticks known = ticks_of(low, high, taps);
     reach.first = std::max(reach.first, known.first);
     reach.end = std::min(reach.end, known.end);
@@ -316,7 +331,6 @@ Swept Timeline::sweep(const Sweep& sweep) {
     window.low = at;
     window.high = end;
     window.taps = std::move(taps);
-    window.careful = !sweep.debug_module.empty();  // what debug code does is not to be done twice
     prepare(window);
     window.until.point = end;
     window.until.fresh = true;
@@ -378,11 +392,13 @@ Swept Timeline::sweep(const Sweep& sweep) {
       if (front.trace && sweep.progress) sweep.progress(std::min(done, 1.0));
       if (sweep.handed_on && !sweep.handed_on(front.done ? front.high : front.at)) return give_up();
       if (!front.done) break;
+      const bool stopped = front.end.why == Arrival::DebugStop;
       for (size_t i = 0; i < front.counts.size(); i++) {
         result.counts[i].matches += front.counts[i].matches;
         result.counts[i].failures += front.counts[i].failures;
       }
       windows.pop_front();
+      if (stopped) return give_up();
     }
     if (windows.empty()) {
       if (more) continue;

@@ -36,6 +36,8 @@ struct Sweep {
   // is one window then, unless it says that it keeps none.
   std::string debug_module;
   bool stateless = false;
+  // What that asks in the middle of the run. Taps of the log in an answer become moments here.
+  replayer::DebugAnswers debug_answers;
   // Windows of stored checkpoints that turn out to be long are divided, by new ones.
   bool divide = false;
   // Not 0: it will probably be enough soon, so the first matches are to be handed on after so many ticks of a
@@ -46,7 +48,7 @@ struct Sweep {
 
 struct Swept {
   std::vector<replayer::TapCount> counts;  // of each tap
-  bool complete = true;                    // false: somebody wanted to stop
+  bool complete = true;                    // false: somebody wanted to stop, or debug code did
   size_t windows = 0, quiet = 0;           // replayed; known to hold no match
 };
 

@@ -20,6 +20,8 @@
 #include <ctime>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/hot.h"
 #include "engine/entry.h"
@@ -153,6 +155,24 @@ std::optional<recording::Written> unpack_written(Unpacker& u) {
   return written;
 }
 
+void pack(Packer& p, const replayer::DebugAnswer& answer) {
+  p.put_bytes(answer.failure.data(), answer.failure.size());
+  pack(p, answer.taps);
+  p.put_bytes(answer.pcs.data(), answer.pcs.size() * sizeof answer.pcs[0]);
+  p.put_bytes(answer.text.data(), answer.text.size());
+}
+
+replayer::DebugAnswer unpack_answer(Unpacker& u) {
+  replayer::DebugAnswer answer;
+  answer.failure = u.get_text();
+  answer.taps = unpack_taps(u);
+  const std::vector<uint8_t> pcs = u.get_bytes();
+  answer.pcs.resize(pcs.size() / sizeof answer.pcs[0]);
+  if (!pcs.empty()) std::memcpy(answer.pcs.data(), pcs.data(), answer.pcs.size() * sizeof answer.pcs[0]);
+  answer.text = u.get_text();
+  return answer;
+}
+
 constexpr uint64_t kCountsInMessage = kMaxMessage / 2 / sizeof(replayer::TapCount);
 
 static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Arrival>);
@@ -172,6 +192,7 @@ class Service {
       if (message.empty()) _exit(0);
       Unpacker u(std::move(message));
       auto command = u.get<Command>();
+      interrupted_ = false;
       if (command == Command::Interrupt) continue;
       if (command == Command::Exit) _exit(0);
       Packer answer;
@@ -181,6 +202,8 @@ class Service {
           fork_to(std::move(fd));
         } else if (command == Command::LogTo) {
           replayer_.log_to(std::move(fd));
+        } else if (command == Command::AdmitDebug) {
+          admit_debug(std::move(fd), u);
         } else if (command == Command::Steps) {
           write_steps(fd, u, answer);
         } else {
@@ -200,7 +223,32 @@ class Service {
   }
 
  private:
+  // In the middle of a command. The controller may be about to say that it wants a stop.
+  replayer::DebugAnswer ask(const replayer::DebugQuestion& question) {
+    Packer p;
+    p.put(Answer::Asks).put(question.kind).put(question.at);
+    p.put_bytes(question.event.data(), question.event.size());
+    p.put_bytes(question.stack.data(), question.stack.size());
+    if (!send_message(socket_.get(), p.bytes())) _exit(0);
+    std::vector<uint8_t> all;
+    for (bool last = false; !last;) {
+      std::vector<uint8_t> message = receive_message(socket_.get());
+      if (message.empty()) _exit(0);
+      Unpacker u(std::move(message));
+      const auto command = u.get<Command>();
+      if (command == Command::Interrupt) interrupted_ = true;
+      if (command == Command::Exit) _exit(0);
+      if (command != Command::Answered) continue;
+      last = u.get<bool>();
+      const std::vector<uint8_t> part = u.get_bytes();
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    Unpacker u(std::move(all));
+    return unpack_answer(u);
+  }
+
   bool message_waits() const {
+    if (interrupted_) return true;
     pollfd p{socket_.get(), POLLIN, 0};
     return poll(&p, 1, 0) > 0;
   }
@@ -255,9 +303,6 @@ class Service {
         replayer_.install(unpack_taps(all));
         break;
       }
-      case Command::AdmitDebug:
-        replayer_.admit_debug(u.get_text());
-        break;
       case Command::Run: {
         auto until = u.get<Until>();
         replayer::bs_replay.output = u.get<bool>();
@@ -355,6 +400,12 @@ class Service {
       default:
         throw Error("internal error: unknown command to a worker");
     }
+  }
+
+  void admit_debug(Fd file, Unpacker& u) {
+    const std::string name = u.get_text();
+    replayer_.debug_answers = [this](const auto& question) { return ask(question); };
+    replayer_.admit_debug(std::move(file), name, u.get<bool>());
   }
 
   // Beside the replay, and less important than it.
@@ -509,6 +560,7 @@ class Service {
 
   replayer::Replayer& replayer_;
   Fd socket_;
+  bool interrupted_ = false;  // while an answer was waited for
   std::vector<uint8_t> staged_;
 };
 
@@ -596,6 +648,8 @@ Worker& Worker::operator=(Worker&& other) noexcept {
   if (this != &other) {
     close();
     socket_ = std::move(other.socket_);
+    arrived_ = std::move(other.arrived_);
+    answers_ = std::move(other.answers_);
     counts_written_ = other.counts_written_;
     took_ = other.took_;
   }
@@ -620,6 +674,38 @@ bool Worker::stop_if_wanted(const Attention& attention) {
   return true;
 }
 
+bool Worker::take_message() {
+  std::vector<uint8_t> message = receive_message(socket_.get());
+  if (message.empty())
+    throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
+  if (static_cast<Answer>(message.front()) != Answer::Asks) {
+    arrived_ = std::move(message);
+    return true;
+  }
+  Unpacker u(std::move(message));
+  u.get<Answer>();
+  replayer::DebugQuestion question;
+  question.kind = u.get<replayer::DebugQuestion::Kind>();
+  question.at = u.get<Position>();
+  question.event = u.get_text();
+  question.stack = u.get_bytes();
+  replayer::DebugAnswer answer;
+  try {
+    if (!answers_) throw Error("nobody can answer that here");
+    answer = answers_(question);
+  } catch (const std::exception& e) {
+    answer.failure = e.what();
+  }
+  Packer p;
+  pack(p, answer);
+  const std::vector<uint8_t>& bytes = p.bytes();
+  for (size_t at = 0; at < bytes.size(); at += kMaxRead) {
+    const size_t n = std::min(kMaxRead, bytes.size() - at);
+    send(Command::Answered, Packer().put(at + n == bytes.size()).put_bytes(bytes.data() + at, n));
+  }
+  return false;
+}
+
 Unpacker Worker::receive(const Attention* attention) {
   bool told = false;
   for (bool first = true;; first = false) {
@@ -627,9 +713,10 @@ Unpacker Worker::receive(const Attention* attention) {
     if (first && attention && attention->stop_wanted) told = stop_if_wanted(*attention);
     pollfd fds[3] = {{socket_.get(), POLLIN, 0}, {output_read_end, POLLIN, 0}, {-1, POLLIN, 0}};
     if (attention && !told) fds[2].fd = attention->fd;
-    const int ready = poll(fds, 3, attention && attention->stop_wanted && !told ? kLookAgain : -1);
+    const int patience = arrived_ ? 0 : attention && attention->stop_wanted && !told ? kLookAgain : -1;
+    const int ready = poll(fds, 3, patience);
     if (ready < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
-    if (ready == 0) told = stop_if_wanted(*attention);
+    if (ready == 0 && !arrived_) told = stop_if_wanted(*attention);
     if (fds[1].revents & POLLIN) {
       char text[4096];
       ssize_t n = ::read(output_read_end, text, sizeof text);
@@ -638,11 +725,8 @@ Unpacker Worker::receive(const Attention* attention) {
       if (n > 0) continue;  // output comes before the answer
     }
     if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) && attention) told = stop_if_wanted(*attention);
-    if (!fds[0].revents) continue;
-    std::vector<uint8_t> message = receive_message(socket_.get());
-    if (message.empty())
-      throw Error("a replaying process ended unexpectedly: this is a bug in backstep, or memory ran out");
-    Unpacker u(std::move(message));
+    if (!arrived_ && (!fds[0].revents || !take_message())) continue;
+    Unpacker u(std::move(*std::exchange(arrived_, std::nullopt)));
     if (u.get<Answer>() == Answer::Ok) return u;
     int code = u.get<int>();
     throw Error(u.get_text(), code);
@@ -664,6 +748,7 @@ Unpacker Worker::ask(Command command, const Packer& arguments, const Attention* 
 Worker Worker::fork() {
   auto [ours, theirs] = socket_pair();
   Worker child(std::move(ours));
+  child.answers_ = answers_;
   ask(Command::Fork, Packer(), nullptr, theirs.get());
   theirs.reset();
   child.receive(nullptr);
@@ -706,8 +791,11 @@ void Worker::install(const Taps& taps) {
   ask(Command::Install, Packer().put_bytes(bytes.data() + at, bytes.size() - at));
 }
 
-void Worker::admit_debug(const std::string& elf) {
-  ask(Command::AdmitDebug, Packer().put_bytes(elf.data(), elf.size()));
+void Worker::admit_debug(const std::string& elf, replayer::DebugAnswers answers, bool stateless) {
+  answers_ = std::move(answers);
+  const Fd file(open(elf.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw Error(fmt::format("cannot read the debug module '{}': {}", elf, errno_text(errno)));
+  ask(Command::AdmitDebug, Packer().put_bytes(elf.data(), elf.size()).put(stateless), nullptr, file.get());
 }
 
 void Worker::log_to(int file) {
@@ -760,6 +848,8 @@ void Worker::begin_search(const Until& until) {
 // Whoever wants to stop may have said so before we began to listen, and a client that has gone away without a
 // word is not heard of.
 Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* attention) {
+  for (Worker* w : workers)
+    if (w->arrived_) return w;
   std::vector<pollfd> fds;
   for (const Worker* w : workers) fds.push_back({w->socket_.get(), POLLIN, 0});
   fds.push_back({attention ? attention->fd : -1, POLLIN, 0});
@@ -774,7 +864,7 @@ Worker* Worker::wait_for(const std::vector<Worker*>& workers, const Attention* a
     if (ready < 0 && errno != EINTR) throw Error("cannot wait: " + errno_text(errno));
     look = listens && (ready == 0 || (fds.back().revents & (POLLIN | POLLHUP | POLLERR)));
     for (size_t i = 0; i < workers.size(); i++)
-      if (fds[i].revents) return workers[i];
+      if (fds[i].revents && workers[i]->take_message()) return workers[i];
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "recording/checkpoint_file.h"
 #include "recording/library.h"
+#include "replay/debug_questions.h"
 #include "replay/replay.h"
 #include "replay/steps.h"
 #include "replay/taps.h"
@@ -76,8 +77,9 @@ class Worker {
   std::vector<uint8_t> read(Address address, uint64_t length);
   bool write(Address address, const std::vector<uint8_t>& bytes);
   void install(const Taps& taps);
-  // Debug code, for taps that call it; once. Throws Error.
-  void admit_debug(const std::string& elf);
+  // Debug code, for taps that call it; once. `answers`: what it asks in the middle of a run; forks of this
+  // worker ask likewise. `stateless`: it can have no callbacks. Throws Error.
+  void admit_debug(const std::string& elf, replayer::DebugAnswers answers, bool stateless = false);
   // What taps log goes to the end of this file from now on.
   void log_to(int file);
   struct Collected {
@@ -143,9 +145,12 @@ class Worker {
   Unpacker receive(const Attention* attention);
   Arrival halted(Unpacker answer);                  // of a run
   bool stop_if_wanted(const Attention& attention);  // tells the worker, and says whether it has
+  bool take_message();                              // false: that was a question, which is answered
   void close();
 
   Fd socket_;
+  std::optional<std::vector<uint8_t>> arrived_;  // a message that has been taken out of it
+  replayer::DebugAnswers answers_;
   bool counts_written_ = false;
   double took_ = 0;
 };

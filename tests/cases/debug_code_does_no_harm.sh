@@ -53,7 +53,6 @@ static void act(int i, char *heap) {
     case 4: *nowhere = 1; break;
     case 5: wrong = *nowhere; break;
     case 6: deep(0); break;
-    case 7: for (;;) __asm__ volatile("pause"); break;
     case 8: throw std::runtime_error("nobody");
     case 9: longjmp(outside, 1);
     case 10: exit(3);
@@ -92,7 +91,7 @@ PLACE(at_inner) {
   int i = static_cast<int>(r->gpr[7]);
   int start = setjmp(outside);
   if (i % 10 == 9 && start == 0 && i > 250) outside[0] = {};
-  act(i >= 200 ? i - 200 : i, reinterpret_cast<char *>(r->gpr[6]));
+  if (!start) act(i >= 200 ? i - 200 : i, reinterpret_cast<char *>(r->gpr[6]));
   fflush(stdout);
 }
 extern "C" void module_finish(const backstep_registers *) { printf("calls %d\n", calls), fflush(stdout); }
@@ -115,7 +114,6 @@ said 2 'writes to .* memory of the recorded program'
 said 3 'writes to .* memory of the recorded program'
 said 4 'writes to 0x0, a null pointer'
 said 5 'reads from 0x0, a null pointer'
-said 7 'endless loop'
 said 8 'exception that nobody catches'
 said 10 'ends its program: exit(3)'
 said 11 'calls abort'

@@ -66,9 +66,10 @@ bool print_note(const probe::Note& note) {
     std::fwrite(note.text.data(), 1, note.text.size(), stdout);
     return true;
   }
-  static constexpr const char* kNames[] = {"output", "errors", "failure", "stop", "mark", "json"};
+  static constexpr const char* kNames[] = {"output", "errors", "failure",  "stop",
+                                           "mark",   "json",   "complaint"};
   fmt::print(stderr, "@{}:{:#x} {} ", note.at.tick, note.at.pc, kNames[static_cast<int>(note.kind)]);
-  if (note.kind == replayer::DebugNote::Failure)
+  if (note.kind == replayer::DebugNote::Failure || note.kind == replayer::DebugNote::Complaint)
     fmt::print(stderr, "{}:{} it ", note.file.substr(note.file.rfind('/') + 1), note.line);
   fmt::print(stderr, "{}\n", note.text);
   return true;

@@ -6,6 +6,8 @@
 // outside.
 #include <backstep/debug.h>
 
+#include <cxxabi.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,38 +47,43 @@ void backstep_log(const char* json) {
 size_t backstep_stack(uint64_t* to, size_t most) {
   const long count =
       request(BACKSTEP_STACK, reinterpret_cast<long>(to), static_cast<long>(most * sizeof *to));
+  return count < 0 ? 0 : std::min(most, static_cast<size_t>(count));
+}
+size_t backstep_stack_text(char* to, size_t size) {
+  if (size) *to = 0;
+  const long count = request(BACKSTEP_STACK, 0, 0, reinterpret_cast<long>(to), static_cast<long>(size));
   return count < 0 ? 0 : static_cast<size_t>(count);
 }
 
-static int on(int kind, const backstep_on& what, backstep_callback f, void* cookie, const char* asked) {
-  const long id = request(BACKSTEP_ON, kind, reinterpret_cast<long>(&what), reinterpret_cast<long>(f),
-                          reinterpret_cast<long>(cookie));
-  if (id < 0)
-    std::fprintf(stderr, "backstep: %s is not possible: %s\n", asked, std::strerror(static_cast<int>(-id)));
-  return static_cast<int>(id);
+// What is not possible the replay tells by itself, with the line of debug code that has asked.
+static int on(int kind, const backstep_on& what, backstep_callback f, void* cookie) {
+  return static_cast<int>(request(BACKSTEP_ON, kind, reinterpret_cast<long>(&what), reinterpret_cast<long>(f),
+                                  reinterpret_cast<long>(cookie)));
 }
 int backstep_on_call(const char* function, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_CALL, {0, 0, 0, function}, f, cookie, "on_call");
+  return on(BACKSTEP_ON_CALL, {0, 0, 0, function}, f, cookie);
 }
 int backstep_on_return(const char* function, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_RETURN, {0, 0, 0, function}, f, cookie, "on_return");
+  return on(BACKSTEP_ON_RETURN, {0, 0, 0, function}, f, cookie);
 }
 int backstep_on_syscall(long number, int after, backstep_callback f, void* cookie) {
   return on(after ? BACKSTEP_ON_SYSCALL_AFTER : BACKSTEP_ON_SYSCALL_BEFORE, {0, 0, number, nullptr}, f,
-            cookie, "on_syscall");
+            cookie);
 }
 int backstep_on_read(const void* address, size_t size, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_READ, {reinterpret_cast<uint64_t>(address), size, 0, nullptr}, f, cookie, "on_read");
+  return on(BACKSTEP_ON_READ, {reinterpret_cast<uint64_t>(address), size, 0, nullptr}, f, cookie);
 }
 int backstep_on_write(const void* address, size_t size, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_WRITE, {reinterpret_cast<uint64_t>(address), size, 0, nullptr}, f, cookie,
-            "on_write");
+  return on(BACKSTEP_ON_WRITE, {reinterpret_cast<uint64_t>(address), size, 0, nullptr}, f, cookie);
 }
 int backstep_on_tick(uint64_t every, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_TICK, {0, 0, static_cast<int64_t>(every), nullptr}, f, cookie, "on_tick");
+  return on(BACKSTEP_ON_TICK, {0, 0, static_cast<int64_t>(every), nullptr}, f, cookie);
 }
 int backstep_on_line(const char* place, backstep_callback f, void* cookie) {
-  return on(BACKSTEP_ON_LINE, {0, 0, 0, place}, f, cookie, "on_line");
+  return on(BACKSTEP_ON_LINE, {0, 0, 0, place}, f, cookie);
+}
+int backstep_on_event(const char* event, backstep_callback f, void* cookie) {
+  return on(BACKSTEP_ON_EVENT, {0, 0, 0, event}, f, cookie);
 }
 void backstep_off(int id) {
   request(BACKSTEP_OFF, id);
@@ -87,32 +94,72 @@ void backstep_off(int id) {
 void backstep_unknown(const char* name, const char* where) {
   std::fprintf(stderr, "backstep: %s: '%s' has no place in memory here, so this was left out\n", where, name);
 }
-// Called from the handler of an exception that leaves a region.
-void backstep_uncaught(const char* where) {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "backstep: %s: an exception left the debug code: %s: %s\n", where, typeid(e).name(),
-                 e.what());
-  } catch (...) {
-    std::fprintf(stderr, "backstep: %s: an exception left the debug code\n", where);
-  }
+// In the order in which they were asked for.
+struct backstep_ending {
+  backstep_callback f;
+  void* cookie;
+  backstep_ending* next;
+};
+static backstep_ending *first_ending, **last_ending = &first_ending;
+void backstep_at_end(backstep_callback f, void* cookie) {
+  *last_ending = new backstep_ending{f, cookie, nullptr};
+  last_ending = &(*last_ending)->next;
 }
 
 // Called as a place is, when the replay is over.
-void backstep_finish(const backstep_registers*) {
+void backstep_finish(const backstep_registers* r) {
+  while (first_ending) {
+    const backstep_ending e = *first_ending;
+    if (!(first_ending = e.next)) last_ending = &first_ending;
+    e.f(r, e.cookie);
+  }
   std::fflush(nullptr);
 }
 
-__attribute__((noreturn)) static void done() {
-  for (;;) request(BACKSTEP_DONE);
-}
+// What functions return to. A thrown exception that nobody catches finds the end of the stack here (an
+// unwinder looks at the byte in front of a return address), so the stack is still there when it is told of.
+void backstep_done();
+__asm__(
+    ".text\n"
+    ".type backstep_begin_of_stack, @function\n"
+    "backstep_begin_of_stack:\n"
+    ".cfi_startproc\n"
+    ".cfi_undefined rip\n"
+    "nop\n"
+    ".globl backstep_done\n"
+    ".type backstep_done, @function\n"
+    "backstep_done:\n"
+    "movl $0x42530001, %eax\n"
+    "syscall\n"
+    "jmp backstep_done\n"
+    ".cfi_endproc\n");
+static_assert(BACKSTEP_DONE == 0x42530001);
 
 }  // extern "C"
 
+// An exception that nobody catches, and the like.
+__attribute__((noreturn)) static void ended() {
+  char text[1000] = "calls std::terminate";
+  if (const std::type_info* type = abi::__cxa_current_exception_type()) {
+    char* name = abi::__cxa_demangle(type->name(), nullptr, nullptr, nullptr);
+    const char* shown = name ? name : type->name();
+    std::snprintf(text, sizeof text, "throws %s, which nobody catches", shown);
+    try {
+      throw;
+    } catch (const std::exception& e) {
+      std::snprintf(text, sizeof text, "throws %s (%s), which nobody catches", shown, e.what());
+    } catch (...) {
+    }
+  }
+  request(BACKSTEP_FAIL, text_of(text), static_cast<long>(std::strlen(text)));
+  for (;;) __builtin_trap();
+}
+
 int main() {
+  std::set_terminate(ended);
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
-  static const backstep_module module = {BACKSTEP_ABI, sizeof(backstep_module), done, backstep_finish};
+  static const backstep_module module = {BACKSTEP_ABI, sizeof(backstep_module), backstep_done,
+                                         backstep_finish};
   request(BACKSTEP_READY, reinterpret_cast<long>(&module));
   return 0;
 }
