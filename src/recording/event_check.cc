@@ -32,7 +32,8 @@ constexpr char kUnreadable[] = "cannot be decoded";
 
 const char* wrong_with_piece(PieceKind kind, int arg, int argc, uint64_t address, uint64_t length) {
   // What was at an address of its own needs no argument.
-  if (kind != PieceKind::OutAt && arg >= argc) return "is about an argument that its call has not";
+  if (kind != PieceKind::OutAt && kind != PieceKind::TextAt && arg >= argc)
+    return "is about an argument that its call has not";
   const bool out = kind == PieceKind::OutAt || kind == PieceKind::OutAtArg;
   return out && length && !is_guest_range(address, length) ? "writes to memory that no program has" : nullptr;
 }
@@ -58,8 +59,9 @@ const char* check_call(const EventHeader& header, Cursor c, Tick& tick) {
   while (c.ok && c.p < c.end) {
     const uint8_t tag = c.u8();
     const auto kind = static_cast<PieceKind>(tag >> 3);
-    if (kind > PieceKind::Sum) return kUnreadable;
-    const uint64_t at = kind == PieceKind::OutAt ? c.varint() : args[tag & 7], length = c.varint();
+    if (kind > PieceKind::TextAt) return kUnreadable;
+    const bool elsewhere = kind == PieceKind::OutAt || kind == PieceKind::TextAt;
+    const uint64_t at = elsewhere ? c.varint() : args[tag & 7], length = c.varint();
     kind == PieceKind::Sum ? static_cast<void>(c.u32()) : static_cast<void>(c.bytes(length));
     if (!c.ok) return kUnreadable;
     if (const char* wrong = wrong_with_piece(kind, tag & 7, argc, at, length)) return wrong;
@@ -74,6 +76,15 @@ const char* wrong_with_map(const Event& e) {
     return "has an impossible offset";
   if (!e.key.empty() && !is_key(e.key)) return "has a key that is none";
   return nullptr;
+}
+
+const char* wrong_with_channel(const ChannelName& n) {
+  constexpr size_t kMostAddress = 128;
+  if (n.reason > ChannelReason::Named) return "has a reason that does not exist";
+  if (n.object != ChannelObject::Pipe && n.object != ChannelObject::Socket)
+    return "names what does not exist";
+  return n.fd < 0 || n.local.size() > kMostAddress || n.peer.size() > kMostAddress ? "names what cannot be"
+                                                                                   : nullptr;
 }
 
 const char* wrong_with_gap(const Event& e) {
@@ -136,6 +147,8 @@ const char* wrong_with(const Event& e) {
       return e.nr > static_cast<uint16_t>(TurnReason::Vforked) ? "has a reason that does not exist" : nullptr;
     case EventKind::Gap:
       return wrong_with_gap(e);
+    case EventKind::Channel:
+      return wrong_with_channel(e.channel);
     case EventKind::End:
       if (e.end > EndKind::Stopped) return "is an end that does not exist";
       if (e.end == EndKind::Signal && !is_signal(static_cast<uint64_t>(e.result)))

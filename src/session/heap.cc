@@ -18,14 +18,14 @@
 namespace backstep::session {
 namespace {
 
-using Kind = HeapFunction::Kind;
+using FunctionKind = HeapFunction::Kind;
 
 const HeapFunction& function_of(const KnownCall& call) {
   return heap_functions()[call.function];
 }
 
 bool frees(const KnownCall& call) {
-  return function_of(call).kind != Kind::Allocate && call.args[0] != 0;
+  return function_of(call).kind != FunctionKind::Allocate && call.args[0] != 0;
 }
 
 class Books {
@@ -71,7 +71,7 @@ class Books {
   bool enter(const KnownCall& call) {
     open_.enter(call);
     if (!frees(call)) return true;
-    if (function_of(call).kind == Kind::Free) return free(call);
+    if (function_of(call).kind == FunctionKind::Free) return free(call);
     if (live_.count(call.args[0]))
       resizing_.try_emplace(call.args[0], deed_of(call));  // the outermost
     else
@@ -119,7 +119,7 @@ class Books {
     over.freed = deed;
     freed_[over.address] = over;
     // A block that realloc ends is linked to what becomes of it before it is told of.
-    if (deed.function->kind == Kind::Resize) {
+    if (deed.function->kind == FunctionKind::Resize) {
       moved_.push_back(over);
       return true;
     }
@@ -178,7 +178,7 @@ class Books {
   bool leave(const KnownCall& call, const KnownCall& leave) {
     if (listener_.inside) listener_.inside(call.thread, call.at.tick, leave.last_tick());
     const HeapFunction& f = function_of(call);
-    if (f.kind == Kind::Free) return true;
+    if (f.kind == FunctionKind::Free) return true;
     Address result = leave.result;
     if (f.by_pointer) {
       auto known = pointers_.find({leave.at.tick, leave.at.pc});
@@ -186,7 +186,7 @@ class Books {
     }
     uint64_t size = call.args[f.size_arg];
     if (f.count_arg >= 0) size *= call.args[f.count_arg];
-    const Address old = f.kind == Kind::Resize ? call.args[0] : 0;
+    const Address old = f.kind == FunctionKind::Resize ? call.args[0] : 0;
     if (!result) return fail(call, old, size, leave.last_tick());
     return begin_block(call, result, old, size, leave.last_tick());
   }
@@ -289,7 +289,8 @@ class Books {
 
 std::vector<KnownFunction> known_heap_functions() {
   std::vector<KnownFunction> known;
-  for (const HeapFunction& f : heap_functions()) known.push_back({f.symbol, f.local, f.kind != Kind::Free});
+  for (const HeapFunction& f : heap_functions())
+    known.push_back({f.symbol, f.local, f.kind != FunctionKind::Free});
   return known;
 }
 

@@ -31,14 +31,14 @@ constexpr const char* kDiffers =
 // What was read, as one piece of data.
 class ReadStream {
  public:
-  explicit ReadStream(std::vector<Transfer>& reads) {
-    for (Transfer& r : reads) {
-      r.offset = end_;
-      if (r.peek) {
-        peeks_.push_back(&r);
+  explicit ReadStream(const std::vector<Transfer*>& reads) {
+    for (Transfer* r : reads) {
+      r->offset = end_;
+      if (r->peek) {
+        peeks_.push_back(r);
       } else {
-        reads_.push_back(&r);
-        end_ += r.bytes;
+        reads_.push_back(r);
+        end_ += r->bytes;
       }
     }
   }
@@ -72,42 +72,154 @@ class ReadStream {
   uint64_t end_ = 0;
 };
 
-// Writes in the order of their numbers; if another process's fits there and this one does not, that one.
-class WriteOrder {
+// The order in which the writes and the reads of a stream really happened. A number says when a write began
+// and when a read had ended; processes that are at it at once may have got their turns in another order. So
+// wherever several could be next, the numbers are only the first guess, and a write whose checksum is not
+// that of what was read there takes the last guess back. Some content fits in several ways (a write that
+// begins as another one does); the search has an end, and what it has not explained by then stays as the
+// numbers have it.
+class StreamOrder {
  public:
-  explicit WriteOrder(std::vector<Transfer>& writes) {
-    for (Transfer& w : writes) by_process_[{w.host, w.process}].push_back(&w);
-    left_ = writes.size();
-  }
-  // Of a process that has only just begun to write the first may be there long before another's next.
-  Transfer* next(const ReadStream& reads, uint64_t offset, bool* right, bool* known) {
-    if (!left_) return nullptr;
-    std::vector<std::deque<Transfer*>*> heads;
-    for (auto& [process, list] : by_process_)
-      if (!list.empty()) heads.push_back(&list);
-    std::sort(heads.begin(), heads.end(), [](const auto* a, const auto* b) {
-      return std::pair(a->front()->host, a->front()->order) < std::pair(b->front()->host, b->front()->order);
-    });
-    std::deque<Transfer*>* chosen = heads[0];
-    *known = false, *right = true;
-    for (auto* head : heads) {
-      const Transfer& w = *head->front();
-      const auto sum = w.crc ? reads.sum(offset, offset + w.bytes) : std::nullopt;
-      if (head == heads[0] && !sum) break;  // there is nothing to go by
-      if (head == heads[0]) *known = true, *right = false;
-      if (sum && *sum == *w.crc) {
-        chosen = head, *right = true;
-        break;
-      }
+  StreamOrder(std::vector<Transfer>& writes, std::vector<Transfer>& reads) {
+    for (auto [from, to] : {std::pair(&writes, &writers_), std::pair(&reads, &readers_)}) {
+      std::map<std::pair<uint32_t, uint64_t>, Lane> lanes;
+      for (Transfer& t : *from) lanes[{t.host, t.process}].all.push_back(&t);
+      for (auto& [process, lane] : lanes) to->push_back(std::move(lane));
     }
-    Transfer* w = chosen->front();
-    chosen->pop_front(), left_--;
-    return w;
+    search();
+    // What is left over goes behind, by number.
+    for (auto [lanes, out] : {std::pair(&writers_, &written_), std::pair(&readers_, &read_)})
+      while (!heads(*lanes).empty()) take(*lanes, heads(*lanes)[0], *out);
   }
+  std::vector<Transfer*> writes() const { return transfers(written_); }
+  std::vector<Transfer*> reads() const { return transfers(read_); }
 
  private:
-  std::map<std::pair<uint32_t, uint64_t>, std::deque<Transfer*>> by_process_;
-  size_t left_ = 0;
+  struct Lane {
+    std::vector<Transfer*> all;
+    size_t next = 0;
+  };
+  struct Taken {
+    size_t lane;
+    Transfer* transfer;
+  };
+  // Where there was a choice: what could be next, which of it was tried, and how far everything was.
+  struct Choice {
+    bool write;
+    std::vector<size_t> options;
+    size_t tried, written, read, checked;
+  };
+
+  static std::vector<size_t> heads(const std::vector<Lane>& lanes) {
+    std::vector<size_t> list;
+    for (size_t i = 0; i < lanes.size(); i++)
+      if (lanes[i].next < lanes[i].all.size()) list.push_back(i);
+    auto key = [&](size_t i) {
+      const Transfer& t = *lanes[i].all[lanes[i].next];
+      return std::pair(t.host, t.order);
+    };
+    std::sort(list.begin(), list.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+    return list;
+  }
+  static void take(std::vector<Lane>& lanes, size_t lane, std::vector<Taken>& out) {
+    out.push_back({lane, lanes[lane].all[lanes[lane].next++]});
+  }
+  static void give_back(std::vector<Lane>& lanes, size_t size, std::vector<Taken>& out, uint64_t& bytes) {
+    for (; out.size() > size; out.pop_back()) {
+      lanes[out.back().lane].next--;
+      if (!out.back().transfer->peek) bytes -= out.back().transfer->bytes;
+    }
+  }
+  static std::vector<Transfer*> transfers(const std::vector<Taken>& list) {
+    std::vector<Transfer*> all;
+    for (const Taken& t : list) all.push_back(t.transfer);
+    return all;
+  }
+  // One more write, or read. False: there is none.
+  bool go_on(bool write) {
+    auto& lanes = write ? writers_ : readers_;
+    const auto options = heads(lanes);
+    if (options.empty()) return false;
+    if (options.size() > 1) choices_.push_back({write, options, 0, written_.size(), read_.size(), checked_});
+    choose(write, options[0]);
+    return true;
+  }
+  void choose(bool write, size_t lane) {
+    auto& out = write ? written_ : read_;
+    take(write ? writers_ : readers_, lane, out);
+    if (!out.back().transfer->peek) (write ? write_end_ : read_end_) += out.back().transfer->bytes;
+  }
+  // The last choice that can be made in another way. False: there is none any more.
+  bool take_back() {
+    while (!choices_.empty()) {
+      Choice& c = choices_.back();
+      give_back(writers_, c.written, written_, write_end_);
+      give_back(readers_, c.read, read_, read_end_);
+      checked_ = c.checked;
+      if (++c.tried < c.options.size()) {
+        choose(c.write, c.options[c.tried]);
+        return true;
+      }
+      choices_.pop_back();
+    }
+    return false;
+  }
+  // Is what was read there what the last write wrote? Not known is good.
+  bool fits() const {
+    const Transfer& w = *written_.back().transfer;
+    if (!w.crc) return true;
+    const uint64_t from = write_end_ - w.bytes;
+    uint64_t end = read_end_;
+    size_t first = read_.size();
+    while (first > 0 && end > from) {
+      const Transfer& r = *read_[--first].transfer;
+      if (!r.peek) end -= r.bytes;
+    }
+    uint32_t crc = 0;
+    uint64_t left = w.bytes, skip = from - end;
+    for (; first < read_.size() && left > 0; first++) {
+      const Transfer& r = *read_[first].transfer;
+      if (r.peek) continue;
+      const uint64_t n = std::min(left, r.bytes - skip);
+      if (r.data.size() < skip + n) return true;
+      crc = hot::crc32c(crc, r.data.data() + skip, n);
+      left -= n, skip = 0;
+    }
+    return crc == *w.crc;
+  }
+  void search() {
+    constexpr size_t kMostTries = 100'000;
+    if (writers_.size() < 2 && readers_.size() < 2) return;
+    struct Best {
+      std::vector<Taken> written, read;
+    } best;
+    for (size_t tries = 0; tries < kMostTries;) {
+      if (checked_ == written_.size() && !go_on(true)) return;
+      bool covered = true;
+      while (covered && read_end_ < write_end_) covered = go_on(false);
+      if (!covered || fits()) {
+        checked_ = written_.size();
+        continue;
+      }
+      tries++;
+      if (checked_ > best.written.size()) {
+        best = {written_, read_};
+        best.written.resize(checked_);
+      }
+      if (!take_back()) break;
+    }
+    // As far as it was right.
+    give_back(writers_, 0, written_, write_end_);
+    give_back(readers_, 0, read_, read_end_);
+    for (const Taken& t : best.written) choose(true, t.lane);
+    for (const Taken& t : best.read) choose(false, t.lane);
+  }
+
+  std::vector<Lane> writers_, readers_;
+  std::vector<Taken> written_, read_;
+  std::vector<Choice> choices_;
+  uint64_t write_end_ = 0, read_end_ = 0;
+  size_t checked_ = 0;  // so many writes are known to be right
 };
 
 Message::Kind kind_of(const Side& s) {
@@ -198,8 +310,8 @@ void Messages::tell(const Side& side, const Transfer& t, bool sent, uint64_t byt
 }
 
 void Messages::match_stream(Side& from, Side& to) {
-  const ReadStream reads(to.in);
-  WriteOrder writes(from.out);
+  const StreamOrder order(from.out, to.in);
+  const ReadStream reads(order.reads());
   const Message::Kind kind = kind_of(from);
   struct Written {
     Transfer* write;
@@ -207,12 +319,12 @@ void Messages::match_stream(Side& from, Side& to) {
   };
   std::vector<Written> written;  // those that are known to be there
   uint64_t offset = 0;
-  bool right, known;
-  while (Transfer* w = writes.next(reads, offset, &right, &known)) {
+  for (Transfer* w : order.writes()) {
     w->offset = offset;
     offset += w->bytes;
-    if (right) {
-      written.push_back({w, known});
+    const auto sum = w->crc ? reads.sum(w->offset, offset) : std::nullopt;
+    if (!sum || *sum == *w->crc) {
+      written.push_back({w, sum.has_value()});
       continue;
     }
     tell(from, *w, true, 0, w->bytes, kDiffers);
