@@ -20,7 +20,7 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --no-cache -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --host --no-cache -h --help" ;;
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
@@ -43,10 +43,10 @@ _backstep() {
     cluster)
       # Commands of its own; behind these, runs, which may be recordings, and options.
       if [ "$COMP_CWORD" -eq 2 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "break step goto cuts mark blocked path svg events sql gdb --help" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "record gather check ls info break step goto cuts mark blocked path svg events sql gdb --help" -- "$cur")
         return
       fi
-      options="--causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --quick -q --quiet --explain --json --csv --no-cache -h --help"
+      options="--rsh --messages --causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --quick -q --quiet --explain --json --csv --no-cache -h --help"
       ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;

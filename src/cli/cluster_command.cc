@@ -9,6 +9,7 @@ namespace backstep::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"record", "start and record the programs of several hosts", cluster_record_command},
     {"gather", "bring the recordings of several hosts together", cluster_gather_command},
     {"check", "what is missing or odd in a run", cluster_check_command},
     {"ls", "processes, channels and messages of a run", cluster_ls_command},

@@ -11,7 +11,8 @@
 
 namespace backstep::cli {
 
-// The run itself (cluster_gather_command.cc, cluster_check_command.cc).
+// The run itself (cluster_record_command.cc, cluster_gather_command.cc, cluster_check_command.cc).
+int cluster_record_command(const Args& args);
 int cluster_gather_command(const Args& args);
 int cluster_check_command(const Args& args);
 int cluster_ls_command(const Args& args);

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -18,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "base/child.h"
 #include "base/error.h"
 #include "base/fd.h"
 
@@ -121,23 +121,12 @@ void fetch(const std::string& source, const std::string& to, const GatherOptions
       "rsync", "-a", "--partial", "--exclude=checkpoints", "--exclude=contents", "--exclude=jobs"};
   if (!options.rsh.empty()) words.insert(words.end(), {"-e", options.rsh});
   words.insert(words.end(), {"--", source.ends_with('/') ? source : source + "/", to + "/"});
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    execvp("rsync", argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  const int code = child < 0 ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == 127)
-    throw Error("recordings of other machines are fetched by rsync, which is not installed here");
-  if (code != 0)
-    throw Error(fmt::format(
-        "cannot fetch {}: rsync ended with status {}; the same command goes on where it was", source, code));
+  ChildOptions child;
+  child.advice = "recordings of other machines are fetched by rsync (apt-get install rsync)";
+  const Finished done = run_to_end(words, "", child);
+  if (!done.ok())
+    throw Error(fmt::format("cannot fetch {}: rsync: {}\n{}The same command goes on where this one was.",
+                            source, end_text(done.status), done.errors));
 }
 
 std::string name_for(const RunFolder& run, const std::string& said) {

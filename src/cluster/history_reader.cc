@@ -285,7 +285,7 @@ std::map<int, ChannelPlace> descriptors_at(const History& history, ProcessId pro
       for (uint8_t e = 0; e < 2; e++) {
         const ChannelEnd& end = history.channels[c].ends[e];
         if (end.host == kNone || history.hosts[end.host].boot != history.hosts[p.host].boot) continue;
-        const bool pipe = f.kernel.inode && end.inode == f.kernel.inode && (!f.made_here || f.end == e);
+        const bool pipe = f.kernel.inode && end.inode == f.kernel.inode && f.end == e;
         if (pipe || (f.kernel.cookie && end.cookie == f.kernel.cookie)) places[fd] = {c, e};
       }
   }

@@ -21,7 +21,7 @@ using trace::Value;
 
 using Rows = std::shared_ptr<const std::vector<Row>>;
 
-std::string point(const replayer::Position& at) {
+std::string position_text(const replayer::Position& at) {
   return timeline::point_text(at.tick, at.pc);
 }
 
@@ -56,7 +56,7 @@ class RunTables {
       std::string command;
       for (const std::string& word : q.argv) command += (command.empty() ? "" : " ") + word;
       rows.push_back({q.name, host(q.host), number(q.log), number(q.pid), known_text(command),
-                      process(q.parent), point(q.begin), time({p, 0}), point(q.end),
+                      process(q.parent), position_text(q.begin), time({p, 0}), position_text(q.end),
                       time({p, causality_.length(p) - 1}), ended(q), int64_t{q.cut_off}});
     }
     return rows;
@@ -87,14 +87,14 @@ class RunTables {
                       channel(t.channel),
                       number(t.bytes),
                       number(s.at.tick),
-                      point(s.at),
+                      position_text(s.at),
                       time(causality_.find(s)),
                       int64_t{s.thread},
                       number(s.own_event),
                       number(t.sent_byte),
                       call(s),
                       number(r.at.tick),
-                      point(r.at),
+                      position_text(r.at),
                       time(causality_.find(r)),
                       int64_t{r.thread},
                       number(r.own_event),
@@ -112,9 +112,10 @@ class RunTables {
   std::vector<Row> orders() {
     std::vector<Row> rows;
     for (const Edge& e : h_.edges)
-      rows.push_back({std::string(edge_kind_name(e.kind)), process(e.from.process), point(e.from.at),
+      rows.push_back({std::string(edge_kind_name(e.kind)), process(e.from.process), position_text(e.from.at),
                       time(causality_.find(e.from)), number(e.from.own_event), process(e.to.process),
-                      point(e.to.at), number(e.to.own_event), channel(e.channel), known_text(e.what)});
+                      position_text(e.to.at), number(e.to.own_event), channel(e.channel),
+                      known_text(e.what)});
     return rows;
   }
 
@@ -122,8 +123,8 @@ class RunTables {
     std::vector<Row> rows;
     for (const Unmatched& u : h_.unmatched)
       rows.push_back({process(u.point.process), std::string(u.sent ? "sent" : "received"), channel(u.channel),
-                      number(u.bytes), point(u.point.at), number(u.point.own_event), known_text(u.peer),
-                      known_text(u.why)});
+                      number(u.bytes), position_text(u.point.at), number(u.point.own_event),
+                      known_text(u.peer), known_text(u.why)});
     return rows;
   }
 
@@ -141,9 +142,9 @@ class RunTables {
     auto add = [&](const char* kind, const Point& p, GraphEvent e, ProcessId peer, ChannelId c, Value bytes,
                    Value what) {
       if (p)
-        rows.push_back({time(e), process(p.process), int64_t{p.thread}, number(p.at.tick), point(p.at),
-                        number(p.own_event), std::string(kind), call(p), process(peer), channel(c),
-                        std::move(bytes), std::move(what)});
+        rows.push_back({time(e), process(p.process), int64_t{p.thread}, number(p.at.tick),
+                        position_text(p.at), number(p.own_event), std::string(kind), call(p), process(peer),
+                        channel(c), std::move(bytes), std::move(what)});
     };
     for (ProcessId p = 0; p < h_.processes.size(); p++) {
       const ProcessOfRun& q = h_.processes[p];
@@ -181,6 +182,11 @@ class RunTables {
     return rows;
   }
 
+  // As everywhere in SQL: of the process's own log.
+  uint64_t own_event(ProcessId p, uint64_t event) const {
+    return event - std::min(event, h_.processes[p].begin.event);
+  }
+
   std::vector<Row> cuts() {
     std::vector<Row> rows;
     for (const std::string& name : cuts_.names()) {
@@ -188,8 +194,9 @@ class RunTables {
       for (ProcessId p = 0; p < cut.places.size(); p++) {
         const Place& place = cut.places[p];
         rows.push_back({name, std::string(cut_kind_name(cut.kind)), process(p),
-                        std::string(place_state_name(place.state)), point(place.at), number(place.at.tick),
-                        number(place.at.event), int64_t{place.stopped}, place.why});
+                        std::string(place_state_name(place.state)), position_text(place.at),
+                        number(place.at.tick), number(own_event(p, place.at.event)), int64_t{place.stopped},
+                        place.why});
       }
     }
     return rows;

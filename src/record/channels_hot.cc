@@ -1,6 +1,7 @@
 // Names of pipes and sockets, as the kernel gives them out (channels_hot.h).
 #include "record/channels_hot.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -63,18 +64,22 @@ void put_event(recording::Appender& log, ChannelReason reason, ChannelObject obj
   log.commit(at + s.peer_size);
 }
 
-void put_pipe(recording::Appender& log, ChannelReason reason, int fd, const struct stat& st) {
-  put_event(log, reason, ChannelObject::Pipe, fd, st.st_dev, st.st_ino, {});
+// `ends`: bit 0 to be read, bit 1 to be written.
+void put_pipe(recording::Appender& log, ChannelReason reason, int fd, const struct stat& st, int ends) {
+  SocketName s;
+  s.type = ends;
+  put_event(log, reason, ChannelObject::Pipe, fd, st.st_dev, st.st_ino, s);
 }
 
 bool look_at(int fd, struct stat& st) {
   return hot::syscall6(SYS_fstat, fd, address(&st), 0, 0, 0, 0) == 0;
 }
 
-enum Ask : unsigned { kKind = 1, kAddress = 2, kPeer = 4, kNamespace = 8 };
+enum Ask : unsigned { kKind = 1, kAddress = 2, kPeer = 4, kNamespace = 8, kCookie = 16, kPeerPid = 32 };
+constexpr unsigned kAll = kKind | kAddress | kPeer | kNamespace | kCookie | kPeerPid;
 
 void put_socket(recording::Appender& log, ChannelReason reason, int fd, SocketName& s, unsigned ask) {
-  s.cookie = option<uint64_t>(fd, kSoCookie);
+  if (ask & kCookie) s.cookie = option<uint64_t>(fd, kSoCookie);
   if (ask & kNamespace) s.net = option<uint64_t>(fd, kSoNetnsCookie);
   if (ask & kKind) {
     s.family = option<int>(fd, SO_DOMAIN);
@@ -86,7 +91,7 @@ void put_socket(recording::Appender& log, ChannelReason reason, int fd, SocketNa
   uint16_t family = 0;
   if (s.local_size >= 2) __builtin_memcpy(&family, s.local, 2);
   if (!s.family) s.family = family;
-  if ((ask & kPeer) && s.family == AF_UNIX) s.peer_pid = option<ucred>(fd, SO_PEERCRED).pid;
+  if ((ask & kPeerPid) && s.family == AF_UNIX) s.peer_pid = option<ucred>(fd, SO_PEERCRED).pid;
   put_event(log, reason, ChannelObject::Socket, fd, 0, 0, s);
 }
 
@@ -94,8 +99,11 @@ void put_whatever(recording::Appender& log, ChannelReason reason, int fd) {
   struct stat st {};
   if (!look_at(fd, st)) return;
   SocketName s;
-  if (S_ISFIFO(st.st_mode)) put_pipe(log, reason, fd, st);
-  if (S_ISSOCK(st.st_mode)) put_socket(log, reason, fd, s, kKind | kAddress | kPeer | kNamespace);
+  if (S_ISFIFO(st.st_mode)) {
+    const long mode = hot::syscall6(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_ACCMODE;
+    put_pipe(log, reason, fd, st, mode == O_RDONLY ? 1 : mode == O_WRONLY ? 2 : 3);
+  }
+  if (S_ISSOCK(st.st_mode)) put_socket(log, reason, fd, s, kAll);
 }
 
 // Calls f for each descriptor that came in the message at `header`.
@@ -169,7 +177,8 @@ void log_channels(recording::Appender& log, uint64_t nr, const uint64_t args[6],
     case SYS_pipe2: {
       int pair[2];
       struct stat st {};
-      if (read_guest(args[0], &pair) && look_at(pair[0], st)) put_pipe(log, ChannelReason::Made, pair[0], st);
+      if (read_guest(args[0], &pair) && look_at(pair[0], st))
+        put_pipe(log, ChannelReason::Made, pair[0], st, 3);
       break;
     }
     case SYS_socket:
@@ -180,7 +189,7 @@ void log_channels(recording::Appender& log, uint64_t nr, const uint64_t args[6],
       int pair[2] = {static_cast<int>(result), -1};
       if (nr == SYS_socketpair && !read_guest(args[3], &pair)) break;
       for (int made : pair)
-        if (made >= 0) put_socket(log, ChannelReason::Made, made, s, kNamespace);
+        if (made >= 0) put_socket(log, ChannelReason::Made, made, s, kCookie | kNamespace);
       if (nr == SYS_socket)
         set_nameless(static_cast<uint64_t>(result),
                      s.type == SOCK_DGRAM && (s.family == AF_INET || s.family == AF_INET6));
@@ -188,7 +197,7 @@ void log_channels(recording::Appender& log, uint64_t nr, const uint64_t args[6],
     }
     case SYS_accept:
     case SYS_accept4:
-      put_socket(log, ChannelReason::Made, static_cast<int>(result), s, kAddress | kPeer | kNamespace);
+      put_socket(log, ChannelReason::Made, static_cast<int>(result), s, kAll & ~kKind);
       break;
     case SYS_recvmsg:
     case SYS_recvmmsg:
@@ -196,7 +205,7 @@ void log_channels(recording::Appender& log, uint64_t nr, const uint64_t args[6],
       break;
     case SYS_connect:
       set_nameless(args[0], false);
-      put_socket(log, ChannelReason::Named, fd, s, kAddress | kPeer);
+      put_socket(log, ChannelReason::Named, fd, s, kAddress | kPeerPid);  // to whom the call has said
       break;
     case SYS_pidfd_getfd:
       put_whatever(log, ChannelReason::Received, static_cast<int>(result));

@@ -42,6 +42,8 @@ constexpr int kLevel = 1;  // of compression: the writer shares the machine with
 constexpr char kTemporary[] = ".new-";
 constexpr uint64_t kSaneBody = 1ull << 32;
 
+constexpr std::string_view kOtherBuild = "another build of Backstep made it";
+
 // Two builds of a version may not mean the same by a state.
 uint64_t program_identity() {
   const std::string_view id = build_id().empty() ? std::string_view(kVersion) : build_id();
@@ -130,7 +132,7 @@ CheckpointFile::CheckpointFile(std::string path, uint64_t log_identity) : path_(
   } else if (header_.check != XXH3_64bits(&header_, offsetof(CheckpointHeader, check))) {
     wrong = "it is damaged";
   } else if (header_.program != program_identity()) {
-    wrong = "another build of Backstep made it";
+    wrong = kOtherBuild;
   } else if (header_.log != log_identity) {
     wrong = "it belongs to another recording";
   } else if (header_.body_offset < sizeof header_ || header_.body_offset > size ||
@@ -245,6 +247,7 @@ std::string CheckpointFolder::path(uint64_t number) const {
 
 std::vector<CheckpointFolder::Entry> CheckpointFolder::list(std::vector<std::string>* notes) const {
   std::vector<Entry> found;
+  size_t of_others = 0;
   std::error_code ec;
   for (const auto& file : fs::directory_iterator(dir_, ec)) {
     const uint64_t number = number_of(file.path().filename().string(), process_);
@@ -256,9 +259,18 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list(std::vector<std::str
                                 file.path().filename().string()));
       found.push_back({number, checkpoint.header(), checkpoint.size()});
     } catch (const Error& e) {
-      if (notes) notes->push_back(e.what());
+      if (std::string_view(e.what()).ends_with(kOtherBuild))
+        of_others++;
+      else if (notes)
+        notes->push_back(e.what());
     }
   }
+  // As a rule it is all of them, or none: one line for all.
+  if (of_others && notes)
+    notes->push_back(
+        of_others == 1
+            ? "one checkpoint is not used: another build of Backstep made it"
+            : fmt::format("{} checkpoints are not used: another build of Backstep made them", of_others));
   auto when = [](const Entry& e) { return std::tuple(e.header.tick, e.header.event, e.header.pc, e.number); };
   std::sort(found.begin(), found.end(), [&](const Entry& a, const Entry& b) { return when(a) < when(b); });
   return found;

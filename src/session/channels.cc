@@ -137,7 +137,9 @@ class TableOfOne {
       const std::string was = standard ? table_[n.fd].file->name : "";
       add(n.fd, pipe ? OpenFile::Pipe : OpenFile::Socket, "", false);
       OpenFile& f = *table_[n.fd].file;
-      f.process = process_, f.event = e.number, f.writable = true;
+      f.process = process_, f.event = e.number;
+      f.writable = !pipe || n.type != 1;
+      if (pipe) f.end = n.type == 1 ? 0 : 1;
       f.datagrams = !pipe && n.type != SOCK_STREAM;
       f.name = !was.empty() ? was : pipe ? "a pipe" : "a socket";
     }

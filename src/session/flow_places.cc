@@ -75,7 +75,7 @@ bool is_in(const std::vector<AddressRange>& ranges, Address start, Address end) 
   return false;
 }
 
-bool meet(const std::vector<AddressRange>& ranges, Address start, uint64_t size) {
+bool meets_any(const std::vector<AddressRange>& ranges, Address start, uint64_t size) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const AddressRange& r) {
     return r.end > start && (r.start <= start || r.start - start < size);
   });
@@ -87,15 +87,16 @@ bool may_change(const std::vector<AddressRange>& code, const Event& e) {
     case EventKind::Syscall:
       switch (e.nr) {
         case SYS_mmap:
-          return meet(code, static_cast<uint64_t>(e.result), e.args[1]);
+          return meets_any(code, static_cast<uint64_t>(e.result), e.args[1]);
         case SYS_mremap:
-          return meet(code, e.args[0], e.args[1]) || meet(code, static_cast<uint64_t>(e.result), e.args[2]);
+          return meets_any(code, e.args[0], e.args[1]) ||
+                 meets_any(code, static_cast<uint64_t>(e.result), e.args[2]);
         case SYS_munmap:
         case SYS_mprotect:
         case SYS_pkey_mprotect:
         case SYS_madvise:
         case SYS_remap_file_pages:
-          return meet(code, e.args[0], e.args[1]);
+          return meets_any(code, e.args[0], e.args[1]);
         case SYS_shmat:
         case SYS_shmdt:
         case SYS_process_madvise:
@@ -104,19 +105,19 @@ bool may_change(const std::vector<AddressRange>& code, const Event& e) {
           return false;
       }
     case EventKind::Map:
-      return meet(code, e.addr, e.length);
+      return meets_any(code, e.addr, e.length);
     case EventKind::Memory:
-      return meet(code, e.addr, e.body.size());
+      return meets_any(code, e.addr, e.body.size());
     case EventKind::Shared:
       return std::any_of(e.pieces.begin(), e.pieces.end(),
-                         [&](const auto& p) { return meet(code, p.addr, p.bytes.size()); });
+                         [&](const auto& p) { return meets_any(code, p.addr, p.bytes.size()); });
     default:
       return false;
   }
 }
 
 // thread is this one [and rax is rt_sigreturn's number]; no bytes: always.
-std::vector<uint8_t> condition(int thread, bool only_sigreturn) {
+std::vector<uint8_t> condition_of(int thread, bool only_sigreturn) {
   using namespace replayer;
   std::vector<uint8_t> code;
   auto equals = [&](std::initializer_list<uint8_t> value, uint32_t number) {
@@ -188,7 +189,7 @@ std::optional<timeline::Taps> Trail::writers(const recording::Contents& contents
       timeline::Tap tap;
       tap.start = pc;
       tap.strict = true;
-      if (auto code = condition(alone ? 0 : thread, !direct && !by_call); !code.empty())
+      if (auto code = condition_of(alone ? 0 : thread, !direct && !by_call); !code.empty())
         tap.conditions.push_back(std::move(code));
       taps.list.push_back(std::move(tap));
     }

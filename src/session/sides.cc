@@ -133,7 +133,7 @@ class SideReader {
   void closed(const OpenFile& f, const CallPlace& place) {
     if (f.kind != OpenFile::Pipe || f.end == 0)
       happen(sides_.find_mutable(host_, f, false), Happening::Closed, place);
-    if (f.kind == OpenFile::Pipe && (f.end == 1 || !f.made_here))
+    if (f.kind == OpenFile::Pipe && f.end == 1)
       happen(sides_.find_mutable(host_, f, true), Happening::Closed, place);
   }
   void see_end(const Event& e, const DescriptorTable& table) {
@@ -150,9 +150,10 @@ class SideReader {
   void see_name(const ChannelCall& call) {
     OpenFile* f = file_of(call, static_cast<uint64_t>(call.event.channel.fd));
     if (!f) return;
-    Side* side = sides_.side_of(host_, *f, true);
-    if (f->kind == OpenFile::Pipe) sides_.side_of(host_, *f, false);
-    if (call.event.channel.reason != recording::ChannelReason::Made) return;
+    const bool made = call.event.channel.reason == recording::ChannelReason::Made;
+    Side* side = sides_.side_of(host_, *f, made || f->end == 1);
+    if (f->kind == OpenFile::Pipe && made) sides_.side_of(host_, *f, false);
+    if (!made) return;
     happen(side, f->accepted ? Happening::Accepted : Happening::Made, f->accepted ? last_got_ : last_given_);
   }
 

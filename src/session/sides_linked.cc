@@ -93,7 +93,7 @@ void Sides::link_by_address() {
   std::map<std::pair<SocketAddress, SocketAddress>, std::vector<Side*>> by_addresses;
   auto is_connection = [](const Side& s) {
     return s.kind == OpenFile::Socket && !s.datagrams && !s.listening && s.link == ~size_t{0} &&
-           s.kernel.local.is_inet() && s.kernel.peer.is_inet() && (s.accepted || s.connected);
+           s.kernel.local.is_inet() && s.kernel.peer.is_inet();
   };
   for (Side& s : sides_) {
     // Nobody has the address 0.0.0.0: who connects to it is connected to itself.

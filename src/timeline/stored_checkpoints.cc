@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMaxBytes = recording::kMaxCheckpointBytes;
 constexpr size_t kMaxFiles = 1000;
-constexpr double kShortSeconds = 0.25;  // between two, where windows have tables of contents
+constexpr double kShortSeconds = 0.25;  // between two, in a window that is divided
 constexpr double kWriterShare = 4;      // at least so many times as long as one takes to be written
 
 }  // namespace
@@ -87,12 +87,11 @@ bool StoredCheckpoints::due_at_end(const Position& at, double ticks_per_second) 
 bool StoredCheckpoints::due_in_window(const Position& from, const Position& at,
                                       double ticks_per_second) const {
   if (!enabled() || !making_) return false;
-  const double length = static_cast<double>(at.tick - std::min(at.tick, from.tick));
   // Tests have no long runs, and nothing to say about how long writing takes.
-  static const char* const wanted = std::getenv("BACKSTEP_TABLE");
-  if (wanted) return length >= std::strtod(wanted, nullptr) * ticks_per_second;
+  static const bool always = std::getenv("BACKSTEP_TABLE") != nullptr;
+  if (always) return true;
   const double ticks = spacing(at, std::min(seconds_, kShortSeconds), ticks_per_second);
-  return ticks > 0 && length >= ticks;
+  return ticks > 0 && static_cast<double>(at.tick - std::min(at.tick, from.tick)) >= ticks;
 }
 
 void StoredCheckpoints::make(Worker& worker, const Position& at, bool patient, bool written) {

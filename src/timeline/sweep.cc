@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -24,6 +25,7 @@
 namespace backstep::timeline {
 namespace {
 
+constexpr double kPartSeconds = 0.45;         // of a window that is divided, or more, while it is replayed
 constexpr uint64_t kMostWaiting = 256 << 20;  // bytes that windows log before it is their turn
 
 // Hands on what a window has logged and nobody has seen.
@@ -320,6 +322,14 @@ Swept Timeline::sweep(const Sweep& sweep) {
     low = high;
     return true;
   };
+  // Each part begins with all code translated anew, so windows as they usually are stay in one piece.
+  const char* const of_tests = std::getenv("BACKSTEP_TABLE");
+  const double part_seconds = of_tests ? std::strtod(of_tests, nullptr) : kPartSeconds;
+  auto is_part = [&](const Window& window) {
+    const auto whole = static_cast<double>(window.high.tick - window.low.tick);
+    const double parts = std::floor(whole / (part_seconds * ticks_per_second_));
+    return parts >= 2 && static_cast<double>(window.at.tick - window.low.tick) >= whole / parts;
+  };
   // What is behind the present of a window becomes one of its own, with the worker. (All that taps have
   // counted begins anew when they are installed behind others.)
   auto begin_rest = [&](Window& window) -> Window& {
@@ -388,7 +398,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     }
     learn(window->worker.took(), window->began, window->at.tick);
     const bool divided = sweep.divide && window->end.why == Arrival::AtTick && window->at < window->high &&
-                         store_in_window(window->worker, window->low, window->at);
+                         is_part(*window) && store_in_window(window->worker, window->low, window->at);
     auto collected = window->worker.collect(all.list.size(), divided || window->end.why != Arrival::AtTick);
     window->logged = collected.logged;
     done += static_cast<double>(window->at.tick - window->began) / length;

@@ -38,7 +38,7 @@ class MessageRows : public Rows {
       case 7:
         return number(w.event);
       case 8:
-        return number(m.write_byte);
+        return number(w.part + m.write_byte);
       case 9:
         return number(r.tick);
       case 10:
@@ -48,9 +48,11 @@ class MessageRows : public Rows {
       case 12:
         return number(r.event);
       case 13:
-        return number(m.read_byte);
+        return number(r.part + m.read_byte);
       case 14:
         return static_cast<int64_t>(m.checked);
+      case 15:
+        return static_cast<int64_t>(r.peek);
       default:
         return r.data.empty() ? Value() : Value(r.data.substr(m.read_byte, m.bytes));
     }
@@ -89,6 +91,7 @@ void add_messages_table(std::vector<Table>& tables) {
         {"received_byte", "INT", kNothing, "the first one, of what the call read"},
         {"checked", "INT", kNothing,
          "1: the checksum of what was written is that of what was read; 0: by the order of the calls alone"},
+        {"peeked", "INT", kNothing, "1: they stayed there, to be read again (MSG_PEEK)"},
         {"data", "TEXT", kNothing, "the bytes"}},
        {},
        {},

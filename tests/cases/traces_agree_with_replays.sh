@@ -90,7 +90,8 @@ agree damaged
 seen 'the trace .* is not used: it is damaged' <damaged.err || fail "nobody says that traces are damaged: $(cat damaged.err)"
 "$BACKSTEP" trace --level 3 rec-words >/dev/null 2>&1 || fail "cannot make them again"
 agree again
-! grep . again.err || fail "there is still something wrong with them"
+# (What `accesses` has made is another program's.)
+! grep -v 'checkpoints* \(is\|are\) not used: another build' again.err || fail "there is still something wrong with them"
 
 # Little room: some are reduced, then most are gone; the answers stay.
 size=$(cat "$T"/rec-words/contents/*.stores | wc -c)

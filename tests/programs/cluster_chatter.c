@@ -100,7 +100,7 @@ static struct talk begin(int fd, int port) {
 
 static int server(int port, int connections) {
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}, from;
-  int l = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_INET, SOCK_DGRAM, 0), on = 1, small = 2000;
+  int l = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_INET, SOCK_DGRAM, 0), on = 1, small = 20000;
   setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(u, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);  // some will be lost
   if (bind(u, (void *)&a, sizeof a) || bind(l, (void *)&a, sizeof a) || listen(l, 16)) return 1;
