@@ -114,6 +114,28 @@ end
 document bookmarks
 List the bookmarks of the recording.
 end
+define backstep
+  help backstep
+end
+document backstep
+Backstep: a recorded run, in which all of gdb's commands go in both directions.
+
+reverse-continue, reverse-step, reverse-next, reverse-finish   back, also to breakpoints and watchpoints
+goto MOMENT                 @TICK:0xPC, event N, start, end, 50%, output TEXT, next signal, a bookmark ...
+last-write X, last-change X  back to the store that made X what it is
+why X                       where the value of X came from
+when                        which moment this is
+count EVENT, log EVENT TEXT  of the whole run
+checkpoint, restart N, bookmark NAME, bookmarks   moments to come back to
+process                     the processes of the recording
+monitor help                all of it; each of these has a `help` of its own
+end
+define hook-quit
+  set confirm off
+end
+document hook-quit
+Backstep: a recording is there again tomorrow, so nothing is asked.
+end
 python
 import gdb
 import re
@@ -122,7 +144,7 @@ class BackstepMove(gdb.Command):
     """As the commands above; in addition gdb looks at which libraries there are at that moment."""
 
     def __init__(self, name, text, line):
-        self.__doc__ = text
+        self.__doc__ = text + "\nA command of Backstep: see `help backstep`."
         self.line = line
         super().__init__(name, gdb.COMMAND_RUNNING)
 
@@ -244,7 +266,7 @@ class BackstepLast(gdb.Command):
     """Who wrote there last: the thread, the line, the stack; and what, in the variable's type."""
 
     def __init__(self, name, what, text):
-        self.__doc__ = text
+        self.__doc__ = text + "\nA command of Backstep: see `help backstep`."
         self.name = name
         self.what = what
         super().__init__(name, gdb.COMMAND_RUNNING)
@@ -302,7 +324,8 @@ BackstepLast("last-change", "change", "Go back to the last change of an expressi
 class BackstepWhy(gdb.Command):
     """Where a value came from: why EXPRESSION.
 The last store to it, what that was computed from, and so on, back to constants, arguments and bytes that were read.
-EXPRESSION is a variable, memory (*p, s->name), a register ($rax) or ADDRESS:SIZE; no calls, no history variables."""
+EXPRESSION is a variable, memory (*p, s->name), a register ($rax) or ADDRESS:SIZE; no calls, no history variables.
+A command of Backstep: see `help backstep`."""
 
     def __init__(self):
         super().__init__("why", gdb.COMMAND_DATA)
@@ -372,7 +395,7 @@ class BackstepTell(gdb.Command):
     """gdb's own words for checkpoints."""
 
     def __init__(self, name, text, line):
-        self.__doc__ = text
+        self.__doc__ = text + "\nA command of Backstep: see `help backstep`."
         self.line = line
         super().__init__(name, gdb.COMMAND_DATA)
 
