@@ -8,11 +8,11 @@
 namespace backstep::symbols {
 namespace {
 
-constexpr unsigned kDeepest = 64;  // blocks in blocks
+constexpr unsigned kDeepestBlock = 64;  // blocks in blocks
 
-class Search {
+class LocalSearch {
  public:
-  explicit Search(const std::string& name) : name_(name) {}
+  explicit LocalSearch(const std::string& name) : name_(name) {}
 
   std::optional<LocalName> in_unit(Dwarf_Die unit) {
     outside(unit, 0);
@@ -22,7 +22,7 @@ class Search {
  private:
   // Namespaces and classes, and functions in them.
   void outside(Dwarf_Die parent, unsigned depth) {
-    if (depth > kDeepest) return;
+    if (depth > kDeepestBlock) return;
     each_child(parent, [&](Dwarf_Die child) {
       if (found_) return;
       switch (dwarf_tag(&child)) {
@@ -41,7 +41,7 @@ class Search {
     });
   }
   void inside(Dwarf_Die parent, unsigned depth) {
-    if (depth > kDeepest) return;
+    if (depth > kDeepestBlock) return;
     each_child(parent, [&](Dwarf_Die child) {
       if (found_) return;
       const int tag = dwarf_tag(&child);
@@ -71,7 +71,7 @@ std::optional<LocalName> find_local(const Program& program, const std::string& n
       if (!dwarf || !is_executable(module.elf().elf())) continue;
       Dwarf_CU* cu = nullptr;
       Dwarf_Die unit;
-      Search search(name);
+      LocalSearch search(name);
       while (dwarf_get_units(dwarf, cu, &cu, nullptr, nullptr, &unit, nullptr) == 0)
         if (auto found = search.in_unit(unit)) return found;
     } catch (const Error&) {  // a file that cannot be read says nothing
