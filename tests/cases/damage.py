@@ -13,7 +13,8 @@ import struct
 import sys
 
 HEADER, CHUNK = 64, 64
-KINDS = ["none", "syscall", "instr", "signal", "map", "memory", "start", "checksum", "note", "end", "filesize"]
+KINDS = ["none", "syscall", "instr", "signal", "map", "memory", "start", "checksum", "note", "end", "filesize", "turn",
+         "shared", "gap", "resize", "channel"]
 
 TABLE = []
 for n in range(256):
