@@ -45,7 +45,7 @@ class OpenRun {
 
   // A process by its name. Throws Error, which says what is near.
   cluster::ProcessId process(const std::string& name) const;
-  // A cut by its name, "start", "end", "present" or a file; empty: the present one or, where none was ever
+  // A cut by its name, "start", "end", "alive", "present" or a file; empty: the present one or, where none was ever
   // gone to, the end.
   cluster::Cut cut(const std::string& name);
 };

@@ -87,12 +87,14 @@ int cluster_goto_command(const Args& args) {
   std::vector<std::string> words;
   bool json = false, quick = false;
   ReplayOptions replay;
-  CommandLine line("cluster goto", "[options] RUN CUT",
-                   "Makes a cut the present one, which 'step', 'blocked', 'gdb' and 'svg' begin at.\n"
-                   "CUT: a name, start, end, or the file of one that somebody has sent.",
-                   "Examples:\n"
-                   "  backstep cluster goto run break-1\n"
-                   "  backstep cluster goto run ./from-ann.json");
+  CommandLine line(
+      "cluster goto", "[options] RUN CUT",
+      "Makes a cut the present one, which 'step', 'blocked', 'gdb' and 'svg' begin at.\n"
+      "CUT: a name, start, end, alive (before somebody outside told processes to end), or the file of one\n"
+      "that somebody has sent.",
+      "Examples:\n"
+      "  backstep cluster goto run break-1\n"
+      "  backstep cluster goto run ./from-ann.json");
   line.add_flag("--quick", quick, "do not look up source lines, which takes a replay for each process");
   line.add_flag("--json", json, "JSON");
   line.add_engine_options(replay.engine);

@@ -54,6 +54,7 @@ cluster::ProcessId OpenRun::process(const std::string& name) const {
 
 Cut OpenRun::cut(const std::string& name) {
   if (name == "start") return breaking.start();
+  if (name == "alive") return breaking.alive();
   if (name == "end" || (name.empty() && !cuts.has(cluster::kPresentCut))) return breaking.end();
   return cuts.load(name.empty() ? cluster::kPresentCut : name);
 }

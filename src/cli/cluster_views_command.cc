@@ -95,11 +95,12 @@ int cluster_blocked_command(const Args& args) {
   ReplayOptions replay;
   CommandLine line(
       "cluster blocked", "[options] RUN [CUT]",
-      "Who waits for what in a cut (the present one; if none was gone to, the end of the run):\n"
-      "messages, connections, children, locks, signals, time. Processes that wait for each other\n"
-      "in a circle, and that nobody else can help, are a deadlock. Exit status 1: there is one.",
+      "Who waits for what in a cut (the present one; if none was gone to, the last moment before somebody\n"
+      "outside told processes to end, 'alive'): messages, connections, children, locks, signals, time.\n"
+      "Processes that wait for each other in a circle, and that nobody else can help, are a deadlock. Exit\n"
+      "status 1: there is one.",
       "Examples:\n"
-      "  backstep cluster blocked run end\n"
+      "  backstep cluster blocked run alive\n"
       "  backstep cluster blocked run break-1 --json");
   line.add_flag("--json", json, "JSON");
   line.add_engine_options(replay.engine);
@@ -107,7 +108,8 @@ int cluster_blocked_command(const Args& args) {
   if (auto status = line.parse_args(args)) return *status;
   if (words.empty() || words.size() > 2) throw Error("which run, and which of its cuts?", kExitUsage);
   OpenRun run(words[0], replay);
-  const cluster::Cut cut = run.cut(words.size() > 1 ? words[1] : "");
+  const std::string name = words.size() > 1 ? words[1] : run.cuts.has(cluster::kPresentCut) ? "" : "alive";
+  const cluster::Cut cut = run.cut(name);
   const cluster::Blocked blocked = cluster::blocked(run.causality, cut, run.sessions);
   if (json)
     put_line(blocked_json(run, blocked).dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -120,7 +120,8 @@ class Finder {
     try {
       session::Session& s = sessions_.at(p, place);
       session::Present present(s);
-      const bool is_last = place.state == Place::Ended || place.at.event >= history_.processes[p].end.event;
+      const bool is_last = place.stopped || place.state == Place::Ended ||
+                           place.at.event >= history_.processes[p].end.event;
       for (const session::ThreadFacts& thread : present.threads()) {
         const auto registers = present.registers(thread.tid);
         // Where the run went on, whoever stands in front of a call has just not made it yet.
@@ -262,9 +263,8 @@ class Finder {
 
   const std::map<int, ChannelPlace>& descriptors_of(ProcessId p) {
     auto [it, fresh] = descriptors_.try_emplace(p);
-    // Its own log's events: what an ancestor did is not counted there.
-    const uint64_t begin = history_.processes[p].begin.event, at = cut_.places[p].at.event;
-    if (fresh) it->second = descriptors_at(history_, p, at > begin ? at - begin : 0);
+    if (fresh)
+      it->second = descriptors_at(history_, p, history_.processes[p].own_event(cut_.places[p].at.event));
     return it->second;
   }
 

@@ -197,6 +197,17 @@ Cut Breaking::start() {
   return cut;
 }
 
+Cut Breaking::alive() {
+  std::vector<Breakpoint> ends;
+  for (ProcessId p = 0; p < causality_.history().processes.size(); p++)
+    if (const auto& told = causality_.history().processes[p].told_to_end)
+      ends.push_back({p, told->at, told->signal + " from outside", 1});
+  Cut cut = optimistic(ends);
+  cut.kind = Cut::Mark;
+  cut.name = "alive";
+  return cut;
+}
+
 Cut Breaking::end() {
   Cut cut = optimistic({});
   cut.kind = Cut::Mark;

@@ -23,6 +23,8 @@ class Breaking {
   // The one in which nothing has happened, and the one in which everything has.
   Cut start();
   Cut end();
+  // The last one before somebody outside has told processes to end: what a run that hung looked like.
+  Cut alive();
 
   // The earliest place of a process in which its first `count` events have happened, and the latest one in
   // which no more have. `count` is at least 1 for the first, its birth.

@@ -149,7 +149,7 @@ void CutFolder::check_name(const std::string& name) {
   if (!good)
     throw Error(fmt::format("'{}' cannot be a cut's name, which has letters, digits, '-', '_' and '.'", name),
                 kExitUsage);
-  if (name == kPresentCut || name == "start" || name == "end")
+  if (name == kPresentCut || name == "start" || name == "end" || name == "alive")
     throw Error(fmt::format("'{}' is a cut that is always there; choose another name", name), kExitUsage);
 }
 

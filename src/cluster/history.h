@@ -66,10 +66,20 @@ struct ProcessOfRun {
   recording::Birth birth{};
   bool spawned = false;      // birth Exec in a new process (posix_spawn): the parent goes on
   ProcessId parent = kNone;  // birth Fork, Exec
+  uint64_t base = 0;         // what positions call the first event of its own log: there may be ancestors'
   replayer::Position begin;  // of what is its own: in a forked process behind the fork
   replayer::Position end;    // in front of its last event
   std::optional<recording::Manifest::End> how;  // it ended; missing: the recorder was killed
+  // Somebody who was not recorded has told it to end by a signal, the first one. A program that hangs ends so.
+  struct ToldToEnd {
+    replayer::Position at;  // in front of the call that it was in, or of the signal
+    std::string signal;
+  };
+  std::optional<ToldToEnd> told_to_end;
   bool cut_off = false;                         // its log has no end, or is damaged from `end` on
+
+  // The number that an event of a position has in the process's own log.
+  uint64_t own_event(uint64_t event) const { return event > base ? event - base : 0; }
 };
 
 enum class ChannelKind : uint8_t { Pipe, SocketPair, UnixStream, UnixDatagram, Tcp, Udp, Other };

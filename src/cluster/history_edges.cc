@@ -95,6 +95,30 @@ void HistoryReader::find_signal_edges() {
         break;
       }
     }
+  find_last_signals();
+}
+
+// The log does not say who has sent the signal of which a process died. If one that was recorded has sent
+// such a one, it was that; else somebody outside.
+void HistoryReader::find_last_signals() {
+  auto sender = [&](ProcessId p, const ProcessScan::ToldToEnd& told) -> const Point* {
+    for (ProcessId q = 0; q < h_.processes.size(); q++)
+      for (const auto& k : scans_[q].kills)
+        if (h_.processes[q].host == h_.processes[p].host && k.signo == told.signo &&
+            (k.pid <= 0 || static_cast<uint64_t>(k.pid) == h_.processes[p].pid) &&
+            may_be_before(k.from, 0, told.to, 0))
+          return &k.from;
+    return nullptr;
+  };
+  for (ProcessId p = 0; p < h_.processes.size(); p++) {
+    ProcessOfRun& process = h_.processes[p];
+    for (const auto& told : scans_[p].told_to_end) {
+      const Point* from = sender(p, told);
+      if (!from && !process.told_to_end) process.told_to_end = {told.before, signal_text(told.signo)};
+      if (from && from->process != p && told.to == scans_[p].last)
+        h_.edges.push_back({Edge::Signal, *from, told.to, kNone, signal_text(told.signo)});
+    }
+  }
 }
 
 void HistoryReader::find_channel_edges() {

@@ -95,7 +95,7 @@ void HistoryReader::read_processes(HostId host) {
       scan.damage = "the header of its log cannot be read";
     else
       scan = scan_process(recording, info, id, base, wanted[info.number]);
-    p.begin = scan.begin, p.end = scan.end;
+    p.base = base, p.begin = scan.begin, p.end = scan.end;
     p.cut_off = !scan.ended || scan.damage;
     scans_.push_back(std::move(scan));
   }

@@ -26,6 +26,7 @@ class HistoryReader {
   void find_family_edges();
   void find_channel_edges();
   void find_signal_edges();
+  void find_last_signals();
   void find_wait_edges();
   void find_oddities();
 

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -81,6 +82,8 @@ class Scanner {
     }
     s_.events = e.number + 1;
     if (wanted_.count(e.number)) s_.wanted[e.number] = here;
+    if (e.flags & recording::kAsynchronous) see_told_to_end(e, here);
+    interrupted_.reset();
     switch (e.kind) {
       case EventKind::Gap:
         s_.gaps++;
@@ -103,7 +106,17 @@ class Scanner {
     const bool sent = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
     if (sent && info.si_pid > 0) s_.signals.push_back({here, info.si_pid, e.signo});
   }
+  // What ends a process that hangs interrupts its call first.
+  void see_told_to_end(const Event& e, const Point& here) {
+    int signo = 0;
+    if (e.kind == EventKind::Signal) signo = e.signo;
+    if (e.kind == EventKind::End && e.end == recording::EndKind::Signal) signo = static_cast<int>(e.result);
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT ||
+        (signo == SIGHUP && e.kind == EventKind::End))
+      s_.told_to_end.push_back({here, signo, interrupted_.value_or(here.at)});
+  }
   void see_call(const Event& e, const Point& here) {
+    if (e.result == -EINTR) interrupted_ = here.at;
     if (guest::is_error(e.result)) return;
     switch (e.nr) {
       case SYS_kill:
@@ -146,6 +159,7 @@ class Scanner {
   ProcessId id_;
   const std::set<uint64_t>& wanted_;
   int64_t wall_minus_monotonic_ = 0;
+  std::optional<replayer::Position> interrupted_;  // the last event was a call that a signal ended
 };
 
 }  // namespace

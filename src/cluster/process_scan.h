@@ -29,6 +29,12 @@ struct ProcessScan {
     Point to;
     int pid = 0;
   };
+  // A signal that asks a process to end, handled or not.
+  struct ToldToEnd {
+    Point to;
+    int signo = 0;
+    replayer::Position before;  // in front of the call that it has ended; else of the signal itself
+  };
 
   uint64_t base = 0;  // number of its own first event, as the timeline counts
   replayer::Position begin, end;
@@ -43,6 +49,7 @@ struct ProcessScan {
   std::vector<Kill> kills;
   std::vector<Delivered> signals;
   std::vector<Waited> waits;
+  std::vector<ToldToEnd> told_to_end;
 };
 
 // `wanted`: events whose points are asked for. `thread`: the one that the log begins with.

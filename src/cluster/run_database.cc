@@ -125,7 +125,7 @@ ProcessId process_at(const History& h, const std::vector<Value>& arguments, size
 uint64_t event_at(const History& h, ProcessId p, const std::vector<Value>& arguments, size_t place) {
   const auto* n = std::get_if<int64_t>(&arguments[place]);
   if (!n || *n < 0) throw Error("an event is a number, as in the columns that end in _event", kExitUsage);
-  return h.processes[p].begin.event + static_cast<uint64_t>(*n);
+  return h.processes[p].base + static_cast<uint64_t>(*n);
 }
 
 // Whether an event of one process's log happened before one of another's. What an event needed is looked up

@@ -182,11 +182,6 @@ class RunTables {
     return rows;
   }
 
-  // As everywhere in SQL: of the process's own log.
-  uint64_t own_event(ProcessId p, uint64_t event) const {
-    return event - std::min(event, h_.processes[p].begin.event);
-  }
-
   std::vector<Row> cuts() {
     std::vector<Row> rows;
     for (const std::string& name : cuts_.names()) {
@@ -195,7 +190,7 @@ class RunTables {
         const Place& place = cut.places[p];
         rows.push_back({name, std::string(cut_kind_name(cut.kind)), process(p),
                         std::string(place_state_name(place.state)), position_text(place.at),
-                        number(place.at.tick), number(own_event(p, place.at.event)), int64_t{place.stopped},
+                        number(place.at.tick), number(h_.processes[p].own_event(place.at.event)), int64_t{place.stopped},
                         place.why});
       }
     }

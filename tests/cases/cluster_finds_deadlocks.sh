@@ -42,7 +42,7 @@ three() { [ "$(tr -cd r <"$1.err" 2>/dev/null | wc -c)" = 3 ]; }
 sleeps() { grep -qE '^(0|35) ' "/proc/$1/syscall" 2>/dev/null; }
 
 hang deadlock
-expect 1 "$BACKSTEP" cluster blocked deadlock end
+expect 1 "$BACKSTEP" cluster blocked deadlock
 [ "$(grep -c '^A/ring.* read .*pipe' "$T/out")" = 3 ] || fail "not all three wait for a pipe: $(cat "$T/out")"
 seen 'deadlock: A/ring waits for A/ring.2, A/ring.2 waits for A/ring.1, A/ring.1 waits for A/ring$' <"$T/out" ||
   fail "the ring is not told: $(cat "$T/out")"
@@ -50,6 +50,6 @@ expect 1 "$BACKSTEP" cluster blocked deadlock --json
 [ "$(field deadlocks.0 <"$T/out")" = '["A/ring", "A/ring.2", "A/ring.1"]' ] || fail "the ring in JSON: $(cat "$T/out")"
 
 hang waiting sleep
-expect 0 "$BACKSTEP" cluster blocked waiting end
+expect 0 "$BACKSTEP" cluster blocked waiting alive
 seen 'A/ring .*nanosleep .*a time to come' <"$T/out" || fail "who sleeps: $(cat "$T/out")"
 ok

@@ -57,6 +57,6 @@ expect 2 cluster break run A/chian main
 says "no process 'A/chian'; did you mean 'A/chain'"
 expect 2 cluster break run A/chain
 expect 2 cluster break run A/chain main --causal --optimistic
-expect 1 cluster break run A/chain "$WRONG" --count 3
-says 'happens 2 times'
+expect 1 cluster break run A/chain "$WRONG" --count 9
+says 'happens 4 times'
 ok

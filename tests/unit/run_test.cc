@@ -165,8 +165,8 @@ TEST_F(MadeUpRun, RefusesCutsThatAreNone) {
     }
     return std::string("was taken");
   };
-  EXPECT_NE(refused("B/worker", "C/worker").find("no process C/worker"), std::string::npos);
-  EXPECT_NE(refused("B/worker", "A/client").find("twice"), std::string::npos);
+  EXPECT_NE(refused("\"process\": \"B/worker\"", "\"process\": \"C/worker\"").find("no process C/worker"), std::string::npos);
+  EXPECT_NE(refused("\"process\": \"B/worker\"", "\"process\": \"A/client\"").find("twice"), std::string::npos);
   EXPECT_NE(refused("@40:0x1004", "@4000000:0x1004").find("was never at"), std::string::npos);
   EXPECT_NE(refused("@40:0x1004", "somewhere").find("no control point"), std::string::npos);
   // The client has got what the worker has not sent.
