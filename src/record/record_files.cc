@@ -364,46 +364,6 @@ int64_t Recorder::shown_entries(const uint64_t args[6], int64_t size, const std:
   return kept;
 }
 
-// A write to /proc/self/mem goes past all protections, ours included. What it changes is logged behind it.
-std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6]) {
-  if (!(kind_of(args[0]) & kFdMemory)) return std::nullopt;
-  if (const int pid = memory_behind(static_cast<int>(args[0])); !is_own_memory(pid)) {
-    const auto result = write_memory_of(pid, nr, args);
-    if (!result) return std::nullopt;
-    if (bs_record.sharing) own_arguments(syscall_row(nr), nr, args);
-    log_call(syscall_row(nr), nr, args, *result);
-    return result;
-  }
-  const Syscall& row = syscall_row(nr);
-  auto logged = [&](int64_t result) {
-    log_call(row, nr, args, result);
-    return result;
-  };
-  if (nr != SYS_write && nr != SYS_pwrite64) {
-    note_once("/proc/self/mem can be written by write and pwrite64 only (EINVAL)");
-    return logged(-EINVAL);
-  }
-  const auto fd = static_cast<int>(args[0]);
-  const off_t to = nr == SYS_pwrite64 ? static_cast<off_t>(args[3]) : lseek(fd, 0, SEEK_CUR);
-  const auto start = static_cast<uint64_t>(to);
-  uint64_t end = start;
-  for (const Region* r = process_.map.find(end); r && end < start + args[2]; r = process_.map.find(end))
-    end = r->end;
-  end = std::min(end, start + args[2]);
-  if (to < 0 || (end == start && args[2])) return logged(-EIO);
-  process_.engine().forget(start, end);
-  process_.map.overwrite(start, end);
-  process_.prepare_write(start, end);
-  if (bs_record.sharing) own_range(start, end - start, SharedObject::Hold::Write);
-  uint64_t real[6];
-  std::copy(args, args + 6, real);
-  real[2] = end - start;
-  const int64_t result = execute(row, nr, real);
-  logged(result);
-  if (result > 0) log_memory(start, static_cast<uint64_t>(result));
-  return result;
-}
-
 int64_t Recorder::do_close_range(const uint64_t args[6]) {
   const Syscall& row = syscall_row(SYS_close_range);
   uint64_t flags = args[2];

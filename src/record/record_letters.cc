@@ -372,6 +372,69 @@ int Recorder::memory_behind(int fd) const {
   return file ? file->pid : getpid();
 }
 
+// What a write to such a file asks for. nullopt: the kernel says what is wrong with it, and writes nothing.
+struct MemoryWrite {
+  Parts local;
+  bool moves;  // the file's position
+  off_t start;
+  uint64_t length;
+};
+static std::optional<MemoryWrite> memory_write(uint64_t nr, const uint64_t args[6]) {
+  const bool vector = nr == SYS_writev || nr == SYS_pwritev || nr == SYS_pwritev2;
+  const bool moves =
+      nr == SYS_write || nr == SYS_writev || (nr == SYS_pwritev2 && static_cast<int64_t>(args[3]) == -1);
+  auto local = vector ? read_vector(args[1], args[2]) : Parts{{args[1], args[2]}};
+  const off_t start = moves ? lseek(static_cast<int>(args[0]), 0, SEEK_CUR) : static_cast<off_t>(args[3]);
+  if (!local || (!moves && start < 0)) return std::nullopt;
+  for (const auto& [address, size] : *local)
+    if (size > ~0ull >> 1) return std::nullopt;
+  return MemoryWrite{*local, moves, start, std::min<uint64_t>(sum_of(*local), 0x7fff'f000)};
+}
+
+// A write to /proc/self/mem goes past all protections, ours included. What it changes is logged behind it.
+std::optional<int64_t> Recorder::write_memory(uint64_t nr, const uint64_t args[6]) {
+  if (!(kind_of(args[0]) & kFdMemory)) return std::nullopt;
+  const Syscall& row = syscall_row(nr);
+  auto logged = [&](int64_t result) {
+    log_call(row, nr, args, result);
+    return result;
+  };
+  if (const int pid = memory_behind(static_cast<int>(args[0])); !is_own_memory(pid)) {
+    const auto result = write_memory_of(pid, nr, args);
+    if (!result) return std::nullopt;
+    if (bs_record.sharing) own_arguments(row, nr, args);
+    return logged(*result);
+  }
+  const auto asked = memory_write(nr, args);
+  if (!asked) return logged(execute(row, nr, args));
+  const auto start = static_cast<uint64_t>(asked->start);
+  uint64_t end = start;
+  for (const Region* r = process_.map.find(end); r && end < start + asked->length; r = process_.map.find(end))
+    end = r->end;
+  end = std::min(end, start + asked->length);
+  if (asked->start < 0 || (end == start && asked->length)) return logged(-EIO);
+  process_.engine().forget(start, end);
+  process_.map.overwrite(start, end);
+  process_.prepare_write(start, end);
+  if (bs_record.sharing) own_range(start, end - start, SharedObject::Hold::Write);
+  // What lies behind the guest's memory is ours.
+  std::vector<iovec> parts;
+  for (uint64_t left = end - start; const auto& [address, length] : asked->local) {
+    parts.push_back({reinterpret_cast<void*>(address), std::min(length, left)});
+    left -= parts.back().iov_len;
+  }
+  uint64_t real[6];
+  std::copy(args, args + 6, real);
+  if (nr == SYS_write || nr == SYS_pwrite64)
+    real[2] = parts[0].iov_len;
+  else
+    real[1] = reinterpret_cast<uint64_t>(parts.data());
+  const int64_t result = execute(row, nr, real);
+  logged(result);
+  if (result > 0) log_memory(start, static_cast<uint64_t>(result));
+  return result;
+}
+
 // A write to the memory of another process, past the rights to its pages. nullopt: the kernel makes it.
 std::optional<int64_t> Recorder::write_memory_of(int pid, uint64_t nr, const uint64_t args[6]) {
   const auto fd = static_cast<int>(args[0]);
@@ -382,24 +445,15 @@ std::optional<int64_t> Recorder::write_memory_of(int pid, uint64_t nr, const uin
   const auto to = letters_to(pid);
   if (!to) return std::nullopt;
   if (!*to) return -EPERM;
-  const bool vector = nr == SYS_writev || nr == SYS_pwritev || nr == SYS_pwritev2;
-  const bool moves =
-      nr == SYS_write || nr == SYS_writev || (nr == SYS_pwritev2 && static_cast<int64_t>(args[3]) == -1);
-  Parts local{{args[1], args[2]}};
-  if (vector) {
-    const auto parts = read_vector(args[1], args[2]);
-    if (!parts) return std::nullopt;  // the kernel says what is wrong
-    local = *parts;
-  }
-  const off_t from = moves ? lseek(fd, 0, SEEK_CUR) : static_cast<off_t>(args[3]);
-  if (!moves && from < 0) return -EINVAL;
-  const uint64_t start = static_cast<uint64_t>(from), length = std::min<uint64_t>(sum_of(local), 0x7fff'f000);
+  const auto asked = memory_write(nr, args);
+  if (!asked) return std::nullopt;
+  const auto start = static_cast<uint64_t>(asked->start), length = asked->length;
   if (length == 0) return 0;
   bool unreadable = false;
   const int64_t done = write_other(
       *to, pid, start,
       [&](uint64_t at, uint64_t most) {
-        auto bytes = take(local, at, most);
+        auto bytes = take(asked->local, at, most);
         unreadable = bytes.size() < most;
         // Page by page, each of them as a whole.
         if (unreadable) bytes.resize(bytes.size() / kPage * kPage);
@@ -407,7 +461,7 @@ std::optional<int64_t> Recorder::write_memory_of(int pid, uint64_t nr, const uin
       },
       length, true);
   if (done < 0) return 0;  // it has gone
-  if (done > 0 && moves) lseek(fd, static_cast<off_t>(start + static_cast<uint64_t>(done)), SEEK_SET);
+  if (done > 0 && asked->moves) lseek(fd, static_cast<off_t>(start + static_cast<uint64_t>(done)), SEEK_SET);
   if (static_cast<uint64_t>(done) == length) return done;
   return unreadable ? -EFAULT : done ? done : -EIO;
 }

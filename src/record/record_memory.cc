@@ -6,10 +6,12 @@
 // what it was asked to change, events behind it say what: a Map with kRights or kGone, or Memory.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,6 +108,12 @@ void Recorder::log_discarded(uint64_t start, uint64_t end) {
   }
 }
 
+// A file of pages of 2 MB or 1 GB?
+static bool has_huge_pages(int fd, const struct stat& st) {
+  struct statfs fs {};
+  return st.st_blksize >= 2 << 20 && fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
+}
+
 // The address is ours to choose; file contents come from the store's copy, so that what the guest sees later
 // is what the recording has, whatever becomes of the file. Shared mappings are the real thing if the program
 // can write to them, if somebody has the file open for writing, if it was changed lately, or if it could be
@@ -147,14 +155,26 @@ int64_t Recorder::do_mmap(const uint64_t args[6]) {
     if (type != MAP_SHARED && type != MAP_PRIVATE && type != kDroppable) return logged(-EINVAL);
     if (type != MAP_PRIVATE && flags & MAP_GROWSDOWN) return logged(-EINVAL);
   }
-  if (type == kDroppable || (!anonymous && S_ISREG(st.st_mode)) || !(S_ISCHR(st.st_mode) || anonymous)) {
+  const bool huge = flags & MAP_HUGETLB || (!anonymous && has_huge_pages(fd, st));
+  if (huge || type == kDroppable || !(S_ISCHR(st.st_mode) || anonymous)) {
     // The kernel's own verdict, somewhere else: what is there already stays if it refuses.
     constexpr uint64_t kPlace = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_POPULATE | MAP_LOCKED;
-    const long probe =
-        hot::syscall6(SYS_mmap, 0, static_cast<long>(size), prot,
-                      static_cast<long>((flags & ~kPlace) | MAP_NORESERVE), fd, static_cast<long>(offset));
+    const uint64_t how = (flags & ~kPlace) | (huge ? 0 : MAP_NORESERVE);
+    const long probe = hot::syscall6(SYS_mmap, 0, static_cast<long>(size), prot, static_cast<long>(how), fd,
+                                     static_cast<long>(offset));
     if (hot::is_error(probe)) return logged(probe);
-    munmap(reinterpret_cast<void*>(probe), size);
+    auto* const there = reinterpret_cast<void*>(probe);
+    if (!huge) {
+      munmap(there, size);
+    } else {
+      // A replay may be where there are none. So it is as if all were taken, which programs know how to live
+      // with.
+      for (const uint64_t page : {2ull << 20, 1ull << 30})
+        if (munmap(there, (size + page - 1) / page * page) == 0) break;
+      note_once(
+          "pages of 2 MB or 1 GB are not given to recorded programs (mmap: ENOMEM, as if all were taken)");
+      return logged(-ENOMEM);
+    }
   }
   if (!may_be_executable(0, 0, args[2])) return logged(-EACCES);
   // Where

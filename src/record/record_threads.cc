@@ -197,13 +197,6 @@ uint64_t Recorder::fewer(uint64_t nr, const uint64_t args[6]) {
   return writes ? PIPE_BUF + chaos_.below(args[2] - PIPE_BUF) : 1 + chaos_.below(args[2] - 1);
 }
 
-// A program with a handler that does not restart calls must expect EINTR from each that waits.
-bool Recorder::may_be_interrupted() const {
-  constexpr uint64_t kRestart = 0x1000'0000;
-  return std::any_of(std::begin(process_.actions), std::end(process_.actions),
-                     [](const KernelSigaction& a) { return a.handler > 1 && !(a.flags & kRestart); });
-}
-
 // The current thread cannot go on, or should not. The next one that is ready gets the turn; that may be the
 // same one again, if its wait is over before anybody else is ready.
 void Recorder::pass_turn(TurnReason reason, bool between) {

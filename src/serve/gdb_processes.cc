@@ -172,6 +172,7 @@ std::string GdbServer::change_program(uint64_t log, Where where) {
   if (where == Start) other.timeline.go_to_start();
   if (where == End && other.timeline.go_to_end().why == Arrival::Interrupted)
     interrupted_ = std::chrono::steady_clock::now();  // gdb must be told of the program first
+  if (where == End) other.timeline.come_from_behind();
   other.forget();
   Attached& a = selected();
   a = {};
@@ -253,7 +254,7 @@ std::optional<std::string> GdbServer::pending_reply() {
 
 std::string GdbServer::list_processes() {
   std::string text;
-  const uint64_t here = at().log();
+  const uint64_t here = attached_.count(pid_) ? at().log() : 0;
   for (const recording::ProcessInfo& info : recording::list_processes(recording_)) {
     if (info.empty || info.damaged) continue;
     text += fmt::format("{} #{:<4} {:>8}  {:<5}  {}\n", info.number == here ? '*' : ' ', info.number,

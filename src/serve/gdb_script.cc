@@ -149,8 +149,13 @@ class BackstepMove(gdb.Command):
         super().__init__(name, gdb.COMMAND_RUNNING)
 
     def invoke(self, argument, from_tty):
+        backstep_needs_process()
         gdb.execute("monitor --next " + self.line(argument))
         backstep_settle()
+
+def backstep_needs_process():
+    if not gdb.selected_inferior().pid:
+        raise gdb.GdbError("no process of the recording is attached; `process` lists them, `process #1`, `attach PID` or `run` shows one")
 
 def backstep_settle(libraries=True):
     """gdb sees where the server has gone to: by a step that does not move."""
@@ -183,6 +188,9 @@ def backstep_stopped(event):
         gdb.execute("monitor stopped", False, True)
     except gdb.error:
         pass
+    # Other threads have gone on as they did, and gdb was not told of what they changed.
+    if gdb.parameter("scheduler-locking") in ("on", "step"):
+        backstep_refresh_watches()
 
 gdb.events.stop.connect(backstep_stopped)
 gdb.events.memory_changed.connect(backstep_changed)
@@ -280,9 +288,15 @@ class BackstepLast(gdb.Command):
     def invoke(self, argument, from_tty):
         if not argument:
             raise gdb.GdbError(self.name + " EXPRESSION: a variable or another expression with a place in memory")
-        place = gdb.parse_and_eval("&(" + argument + ")")
+        backstep_needs_process()
+        try:
+            place = gdb.parse_and_eval("&(" + argument + ")")
+            size = place.dereference().type.sizeof
+        except gdb.error as error:
+            raise gdb.GdbError("%s %s: %s (it takes a variable or another expression with a place in memory)" %
+                               (self.name, argument, error))
         after = self.value(place)
-        text = gdb.execute("monitor --next %s %d %d" % (self.name, int(place), place.dereference().type.sizeof), False, True)
+        text = gdb.execute("monitor --next %s %d %d" % (self.name, int(place), size), False, True)
         found = re.match(r"last .* at (@\S+), in front of the (.*) that made it", text)
         if not found:
             gdb.write(text)
@@ -331,6 +345,7 @@ A command of Backstep: see `help backstep`."""
         super().__init__("why", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
+        backstep_needs_process()
         level, frame = 0, gdb.newest_frame()
         while frame and frame != gdb.selected_frame():
             level += frame.type() != gdb.INLINE_FRAME

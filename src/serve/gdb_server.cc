@@ -323,14 +323,14 @@ std::string GdbServer::move(const std::function<Arrival()>& movement, const Resu
     if (alive && !resumed.step && elsewhere && !timeline().at_end()) continue;
     break;
   }
+  if (over && !alive)
+    if (auto reply = step_over(from, movement, arrival, resumed.thread)) return *reply;
   if (before && !alive && at().state().tid != resumed.thread && arrival.why == Arrival::Stepped) {
     // It has ended with this step. gdb hears of that last step of it; it looks for its threads afterwards.
     constexpr unsigned kSyscallLength = 2;
     before->rip += kSyscallLength;
     return last_stop_ = stop_of(resumed.thread, *before, "T05");
   }
-  if (over && !alive)
-    if (auto reply = step_over(from, movement, arrival, resumed.thread)) return *reply;
   if (auto reply = beyond(arrival, resumed.way)) return *reply;
   const bool end = arrival.why == Arrival::End || arrival.why == Arrival::Begin;
   if (!alive && !(over && end)) return stop_reply(arrival);

@@ -154,11 +154,9 @@ Monitor::Answer Monitor::arrived(const Arrival& arrival) {
 
 // A crash is told as one.
 Arrival Monitor::at_end() {
-  Arrival arrival = timeline_.go_to_end();
+  const Arrival arrival = timeline_.go_to_end();
   if (arrival.why != Arrival::There || !timeline_.log().end_signal()) return arrival;
-  arrival.why = Arrival::Signal;
-  arrival.signo = timeline_.log().end_signal();
-  return arrival;
+  return timeline_.end_arrival();  // so `continue` does not tell of the signal again
 }
 
 Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std::string& rest) {

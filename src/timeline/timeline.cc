@@ -497,11 +497,12 @@ Arrival Timeline::backward(const Taps& taps) {
     Arrival arrival;
     arrival.at = now_;
     // What a call here has changed was told; the call itself comes before that.
-    if (phase_ == Phase::Done) {
-      phase_ = Phase::Place;
+    if (phase_ >= Phase::Done) {
+      const bool beyond = std::exchange(phase_, Phase::Place) == Phase::Beyond;
       const auto mark = next_mark(parts.log);
       if (mark && mark->front && !mark->signal && is_here(mark->moment))
         if (auto told = tell_front(*mark, parts.log)) return *told;
+      if (beyond) phase_ = Phase::Next;
     }
     // In front of what was told of there may be a breakpoint, too: that came before.
     if (phase_ == Phase::Next && parts.worker.any_pc()) {

@@ -57,11 +57,15 @@ class Timeline {
   Arrival backward(const Taps& taps);
   // What happens at the present place is not what the next movement looks for.
   void leave_here(bool forward) { phase_ = forward ? Phase::Next : Phase::Changed; }
+  // The present was reached from behind (from the log that an execve began): the next movement backwards
+  // finds what happens at this place, too.
+  void come_from_behind() { phase_ = Phase::Beyond; }
   Arrival step_back(int tid);
   Arrival go_to(const Position& target);
   Arrival go_to_start();
   Arrival go_to_birth();  // of a forked process; else the start
   Arrival go_to_end();
+  Arrival end_arrival();  // what is to be told at the end: once the signal that ended the program, then End
   // The last match of taps that replaying processes meet, before `before` and not before `lowest`; the
   // present stays. why None: there is none.
   Arrival last_before(const Taps& taps, const Position& before, const Position& lowest);
@@ -181,7 +185,6 @@ class Timeline {
   void learn(double seconds, Tick from, Tick to);
   void arrive(const Arrival& halt);
   Arrival pass_put_off(Arrival halt);
-  Arrival end_arrival();
 
   // What of a tap's matches the log itself knows (marks.cc).
   struct Mark {
@@ -202,6 +205,7 @@ class Timeline {
     Place,     // breakpoints. Who comes here in any other way stands behind them.
     Next,      // the signal that is delivered here, the call that is made here
     Done,      // … what that changed, coming from behind
+    Beyond,    // … all of it, and a breakpoint as well
   };
   // Taps by who meets them: replaying processes, and the log.
   struct Split {

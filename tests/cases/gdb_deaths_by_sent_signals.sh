@@ -46,5 +46,11 @@ for how in abort:ABRT:134 raise:USR1:138 kill:KILL:137 fault:SEGV:139 waits:TERM
   printed '^\$5 = 36$'
   printed "dies of SIG$signal here; this is the end of the recording"
   [ "$(grep -c "received signal SIG$signal" "$T/gdb")" -ge 3 ] || fail "$what: the signal is hidden"
+  # It is told once: behind it is the end.
+  case $what in abort | fault)
+    in_gdb dies 'continue' 'reverse-stepi' 'goto end' 'stepi'
+    times 2 "received signal SIG$signal"
+    times 2 "dies of SIG$signal here; this is the end of the recording"
+  esac
 done
 ok

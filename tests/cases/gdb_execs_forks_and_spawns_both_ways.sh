@@ -87,6 +87,18 @@ printed '#2 .* main \(argc=2, argv='
 times 2 'Catchpoint 2 \(vforked process'
 times 1 'Catchpoint 3 \(forked process'
 
+# The call of execve itself, both ways: as a system call, and by a breakpoint on its instruction. (The first one is made by a
+# child of posix_spawn, which has gone with it.)
+in_gdb first 'set breakpoint pending on' 'break in_second' 'catch syscall execve' 'continue' 'set $call = (long)$pc' 'eval "break *%#lx", $call' 'continue' 'continue' \
+  'continue' 'reverse-continue' 'print $pc == $call' 'reverse-continue' 'reverse-continue' 'reverse-continue'
+times 3 'Catchpoint 2 \(call to syscall execve\)'
+times 3 'Breakpoint 3, 0x.* in .*execve'
+times 1 '^backstep: call to syscall execve'
+times 1 "is executing new program: $T/second"
+times 1 "is executing new program: $T/first"
+printed 'Breakpoint 1, in_second \(i=7\)'
+printed '^\$1 = 1$'
+
 # Single steps go over forks and spawns both ways, and stop where a program begins.
 in_gdb first 'break in_first if i == 2' 'continue' 'finish' 'next' 'next' 'next' 'next' 'next' 'reverse-next' 'reverse-next' 'reverse-next' \
   'reverse-next' 'reverse-next'

@@ -84,6 +84,20 @@ printed '^#1 .* in work \(a=0x0\)'
 printed '^\$1 = 7$'
 times 1 '^  before: 0$'
 [ "$(grep -o '@[0-9]*:0x[0-9a-f]*' "$T/gdb" | tail -n 2 | uniq | wc -l)" = 1 ] || fail "last-change stands elsewhere"
+in_gdb team 'python
+def tried(command):
+    try:
+        gdb.execute(command)
+    except gdb.error as error:
+        print(error)' 'python tried("last-write $rbx")' 'python tried("last-change nothing")' 'python tried("last-write 5")'
+times 2 'not located in memory.* \(it takes a variable'
+times 1 'No symbol "nothing" in current context.*it takes a variable'
+not_printed 'Python|Error occurred'
+# What other threads change while gdb has resumed only one of them.
+in_gdb team 'break touch' 'continue' 'continue' 'watch shared.x' 'thread 1' 'set scheduler-locking on' 'goto start' 'continue' 'set scheduler-locking off' \
+  'reverse-continue' 'reverse-continue'
+times 1 '^Old value = 7$'
+times 1 '^New value = 0$'
 
 need g++
 cat >"$T/throws.cc" <<'C'

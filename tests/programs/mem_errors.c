@@ -171,6 +171,28 @@ static void moved(void) {
   tried("twin without leave to move", mremap(shared, 0, kPage, 0));
 }
 
+// Natively some may be free: then all of them are taken here, so that it is the same everywhere.
+static void huge_pages(void) {
+  enum { kHuge = 2 << 20 };
+  const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, rw = PROT_READ | PROT_WRITE;
+  for (long n = 0; n < 10000 && mmap(0, kHuge, rw, kind, -1, 0) != MAP_FAILED;) n++;
+  errno = 0;
+  tried("huge", mmap(0, kHuge, rw, kind, -1, 0));
+  tried("huge, short", mmap(0, 1, rw, kind, -1, 0));
+  tried("huge, shared", mmap(0, kHuge, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0));
+  tried("huge, of no size there is", mmap(0, kHuge, rw, kind | 5 << 26, -1, 0));
+  int memory = memfd_create("huge", MFD_HUGETLB), plain = open("data", O_RDONLY);
+  if (memory >= 0) {
+    CHECK(ftruncate(memory, kHuge) == 0);
+    tried("huge, of a file", mmap(0, kHuge, rw, MAP_SHARED, memory, 0));
+    close(memory);
+  } else {
+    printf("huge, of a file: ENOMEM\n");
+  }
+  tried("huge, of a file that is not", mmap(0, kHuge, PROT_READ, MAP_PRIVATE | MAP_HUGETLB, plain, 0));
+  close(plain);
+}
+
 int main(void) {
   struct sigaction action = {.sa_handler = on_fault};
   sigaction(SIGSEGV, &action, 0);
@@ -178,5 +200,6 @@ int main(void) {
   rights_of_files();
   holes();
   moved();
+  huge_pages();
   return 0;
 }

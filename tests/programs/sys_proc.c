@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,9 +118,20 @@ static void memory(void) {
   int (*volatile again)(void) = answer;
   printf("answer %d, then %d\n", before, again());
   CHECK(lseek(mem, (off_t)&constant[2], SEEK_SET) == (off_t)&constant[2] && write(mem, &value, 8) == 8 && seen[2] == 77);
+  // In pieces.
+  struct iovec pieces[3] = {{&value, 8}, {NULL, 0}, {&before, 4}};
+  CHECK(pwritev(mem, pieces, 3, (off_t)&constant[3]) == 12 && seen[3] == 77 && (int)seen[4] == 41);
+  CHECK(lseek(mem, (off_t)&constant[5], SEEK_SET) == (off_t)&constant[5] && writev(mem, pieces, 1) == 8 && seen[5] == 77);
+  CHECK(pwritev2(mem, pieces + 2, 1, -1, 0) == 4 && (int)seen[6] == 41 && lseek(mem, 0, SEEK_CUR) == (off_t)&constant[6] + 4);
+  pieces[1].iov_len = ~0ul;
+  CHECK(pwritev(mem, pieces, 3, (off_t)&constant[7]) == -1 && errno == EINVAL && seen[7] == 0);
+  CHECK(pwritev(mem, pieces, 1, -8) == -1 && errno == EINVAL);
+  pieces[1].iov_len = 0;
   char *two = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(munmap(two + 4096, 4096) == 0);
   printf("up to the end: %zd\n", pwrite(mem, constant, 100, (off_t)two + 4096 - 10));
+  pieces[0].iov_base = pieces[2].iov_base = (void *)constant;
+  printf("in pieces: %zd\n", pwritev(mem, pieces, 3, (off_t)two + 4096 - 10));
   CHECK(pwrite(mem, constant, 1, (off_t)two + 4096) == -1 && errno == EIO);
   close(mem);
 }

@@ -1,8 +1,12 @@
 // Bugs that ordinary scheduling hides; ends with 1 if the bug was met, with 0 if not.
 //   thr_chaos twice      two threads make a thing if it is not there yet; both may find that it is not
 //   thr_chaos lost       a waiter that checks, then sleeps: the wake-up may come in between
+//   thr_chaos handler    a call ends with EINTR because there is a handler, which has never run
+//   thr_chaos handled    … which has
 //   thr_chaos order      main uses what a thread sets first thing, after sleeping long enough
+#include <errno.h>
 #include <semaphore.h>
+#include <signal.h>
 
 #include "thr.h"
 
@@ -68,9 +72,39 @@ static int lost(void) {
   return missed;
 }
 
+static void on_signal(int signo) {
+  (void)signo;
+}
+static int ends[2];
+static void* gives(void* argument) {
+  for (int i = 0; i < 200; i++) {
+    sleep_us(20);
+    CHECK(write(ends[1], "x", 1) == 1);
+  }
+  return 0;
+}
+static int handler(int runs) {
+  struct sigaction action = {.sa_handler = on_signal};
+  CHECK(sigaction(SIGUSR1, &action, 0) == 0 && pipe(ends) == 0);
+  if (runs) raise(SIGUSR1);
+  pthread_t thread = start(gives, 0);
+  int interrupted = 0;
+  char byte;
+  for (int got = 0; got < 200;) {
+    long n = read(ends[0], &byte, 1);
+    CHECK(n == 1 || errno == EINTR);
+    n == 1 ? got++ : interrupted++;
+  }
+  join(thread);
+  return interrupted > 0;
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "twice";
-  int found = !strcmp(what, "order") ? order() : !strcmp(what, "lost") ? lost() : twice();
+  int found = !strncmp(what, "handle", 6) ? handler(!strcmp(what, "handled"))
+              : !strcmp(what, "order")    ? order()
+              : !strcmp(what, "lost")     ? lost()
+                                          : twice();
   puts(found ? "found" : "not found");
   return found;
 }
