@@ -166,6 +166,12 @@ class Tracer {
     ZydisDecodedInstruction in;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder_, code.data(), code.size(), &in, operands))) return "?";
+    // These have an operand and touch nothing.
+    if (in.meta.category == ZYDIS_CATEGORY_NOP || in.meta.category == ZYDIS_CATEGORY_WIDENOP ||
+        in.meta.category == ZYDIS_CATEGORY_PREFETCH) {
+      vague_ = false;
+      return "-";
+    }
     std::string text;
     // How much of their operand they touch depends.
     const bool partly =
@@ -193,11 +199,7 @@ class Tracer {
       if (stack && (o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) address -= size;
       const bool reads = o.actions & ZYDIS_OPERAND_ACTION_MASK_READ;
       const bool writes = o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
-      // These have an operand and touch nothing.
-      const bool idle = in.meta.category == ZYDIS_CATEGORY_NOP ||
-                        in.meta.category == ZYDIS_CATEGORY_WIDENOP ||
-                        in.meta.category == ZYDIS_CATEGORY_PREFETCH;
-      if (options_.values && !idle) touched_.push_back({address, size, word(address, size), reads, writes});
+      if (options_.values) touched_.push_back({address, size, word(address, size), reads, writes});
       text += fmt::format("{}{}:{},", reads && writes ? 'b' : writes ? 'w' : 'r', address, size);
     }
     // The bit may be far from the operand; a mask may leave a part of it alone.
