@@ -9,6 +9,7 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "session/call_tree.h"
+#include "session/stack_text.h"
 
 namespace backstep::cli {
 namespace {
@@ -22,15 +23,6 @@ std::string arguments_of(const Call& call) {
     text += name.empty() ? value : name + "=" + value;
   }
   if (!call.args_known) text += text.empty() ? "…" : ", …";
-  return text;
-}
-
-std::string caller_of(const Call& call) {
-  std::string text =
-      call.caller.function.empty() ? fmt::format("{:#x}", call.caller.pc) : call.caller.function;
-  if (call.caller.line)
-    text +=
-        fmt::format(" ({}:{})", call.caller.file.substr(call.caller.file.rfind('/') + 1), call.caller.line);
   return text;
 }
 
@@ -49,7 +41,7 @@ bool print_text(const Call& call) {
       break;
   }
   if (call.left) line += fmt::format("  {} ticks", format_count(call.left->tick - call.at.tick));
-  return put_line(line + "  from " + caller_of(call));
+  return put_line(line + "  from " + session::frame_text(call.caller));
 }
 
 bool print_tree(const session::CallNode& node, size_t depth) {
@@ -83,10 +75,7 @@ Json call_json(const Call& call) {
     object["left"] = format_point(*call.left);
     object["ticks"] = call.left->tick - call.at.tick;
   }
-  Json caller{{"pc", call.caller.pc}};
-  if (!call.caller.function.empty()) caller["function"] = call.caller.function;
-  if (call.caller.line) caller["file"] = call.caller.file, caller["line"] = call.caller.line;
-  object["caller"] = caller;
+  object["caller"] = session::frame_json(call.caller);
   return object;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "cli/stacks.h"
 #include "session/log_text.h"
 
 namespace backstep::cli {
@@ -29,15 +30,7 @@ struct Printer {
     const std::string at = format_point(hit.at);
     if (!json) {
       if (!put_line(fmt::format("{:<26}  {}  {}", at, hit.thread, line))) return false;
-      for (size_t i = 0; i < hit.stack.size(); i++) {
-        const auto& f = hit.stack[i];
-        std::string place = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
-        if (f.line) place += fmt::format(" at {}:{}", f.file.substr(f.file.rfind('/') + 1), f.line);
-        if (f.inlined) place += " (inlined)";
-        if (!put_line(fmt::format("    #{:<3} {}", i, place))) return false;
-      }
-      if (!hit.stack_complete && !put_line("    … what called this is not known")) return false;
-      return true;
+      return print_frames(hit.stack, hit.stack_complete);
     }
     Json object{{"at", at}, {"tick", hit.at.tick}, {"pc", hit.at.pc}, {"thread", hit.thread}, {"text", line}};
     if (process) add_process(object, *process);

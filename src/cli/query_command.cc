@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/format.h"
+#include "cli/stacks.h"
 #include "events/query.h"
 #include "session/query.h"
 
@@ -41,17 +42,6 @@ Json query_json(const session::QueryAnswer& answer, const session::QueryRequest&
   if (request.stack)
     object["stack"] = session::frames_json(hit.stack), object["stack_complete"] = hit.stack_complete;
   return object;
-}
-
-void print_stack_of(const session::Hit& hit) {
-  for (size_t i = 0; i < hit.stack.size(); i++) {
-    const auto& f = hit.stack[i];
-    std::string place = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
-    if (f.line) place += fmt::format(" at {}:{}", f.file.substr(f.file.rfind('/') + 1), f.line);
-    if (f.inlined) place += " (inlined)";
-    put_line(fmt::format("    #{:<3} {}", i, place));
-  }
-  if (!hit.stack_complete) put_line("    … what called this is not known");
 }
 
 void tell_unknown(const session::QueryAnswer& answer) {
@@ -119,7 +109,7 @@ int query_command(const Args& args) {
     return kExitFailure;
   }
   put_line(answer_text(answer, request));
-  if (request.stack) print_stack_of(*answer.hit);
+  if (request.stack) print_frames(answer.hit->stack, answer.hit->stack_complete);
   return 0;
 }
 

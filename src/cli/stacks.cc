@@ -4,19 +4,24 @@
 
 #include "cli/asking.h"
 #include "cli/format.h"
+#include "session/stack_text.h"
 
 namespace backstep::cli {
 
-void print_stack(const std::string& heading, const session::StackAt& stack) {
-  put_line(heading);
-  for (size_t i = 0; i < stack.frames.size(); i++) {
-    const auto& f = stack.frames[i];
-    std::string place = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
+bool print_frames(const std::vector<session::StackFrame>& frames, bool complete) {
+  for (size_t i = 0; i < frames.size(); i++) {
+    const auto& f = frames[i];
+    std::string place = session::frame_name(f);
     if (f.line) place += fmt::format(" at {}:{}", f.file.substr(f.file.rfind('/') + 1), f.line);
     if (f.inlined) place += " (inlined)";
-    put_line(fmt::format("    #{:<3} {}", i, place));
+    if (!put_line(fmt::format("    #{:<3} {}", i, place))) return false;
   }
-  if (!stack.complete) put_line("    … what called this is not known");
+  return complete || put_line("    … what called this is not known");
+}
+
+void print_stack(const std::string& heading, const session::StackAt& stack) {
+  put_line(heading);
+  print_frames(stack.frames, stack.complete);
 }
 
 std::string point_of(const session::Position& at) {

@@ -55,10 +55,10 @@ void from_json(const AnswerJson& json, Count& c) {
 }
 
 void to_json(AnswerJson& json, const StackFrame& f) {
-  json = AnswerJson::array({f.pc, f.function, f.file, f.line, f.inlined});
+  json = AnswerJson::array({f.pc, f.function, f.file, f.line, f.inlined, f.module});
 }
 void from_json(const AnswerJson& json, StackFrame& f) {
-  Members(json) >> f.pc >> f.function >> f.file >> f.line >> f.inlined;
+  Members(json) >> f.pc >> f.function >> f.file >> f.line >> f.inlined >> f.module;
 }
 
 void to_json(AnswerJson& json, const Hit& h) {

@@ -30,6 +30,7 @@ constexpr Tick kFirstHits = 10'000;  // whoever reads a log may want only its be
 nlohmann::ordered_json frame_json(const StackFrame& f) {
   nlohmann::ordered_json frame{{"pc", f.pc}};
   if (!f.function.empty()) frame["function"] = f.function;
+  if (!f.module.empty()) frame["module"] = f.module;
   if (f.line) frame["file"] = f.file, frame["line"] = f.line;
   if (f.inlined) frame["inlined"] = true;
   return frame;
@@ -232,7 +233,10 @@ std::vector<StackFrame> Session::named(const symbols::Stack& stack) const {
     // What nobody has called may return to the first instruction of a function: makecontext does that, and
     // the kernel for signal handlers.
     if (inlined.empty() && f.call_site) inlined = program().frames_at(f.pc);
-    if (inlined.empty()) frames.push_back({f.pc, "", "", 0, false});
+    if (inlined.empty()) {
+      const symbols::Module* module = program().module_at(f.pc);
+      frames.push_back({f.pc, "", "", 0, false, module ? module->name : ""});
+    }
     for (size_t i = 0; i < inlined.size(); i++)
       frames.push_back({f.pc, inlined[i].function, inlined[i].file, inlined[i].line, i + 1 < inlined.size()});
   }

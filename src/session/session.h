@@ -37,7 +37,8 @@ struct StackFrame {
   Address pc = 0;
   std::string function, file;  // empty: not known
   int line = 0;
-  bool inlined = false;  // into the next one
+  bool inlined = false;     // into the next one
+  std::string module = {};  // if the function is not known: the file that it is of
 };
 
 nlohmann::ordered_json frame_json(const StackFrame& frame);

@@ -17,8 +17,14 @@ symbols::Stack unwound(const Session& session, const symbols::UnwindRegisters& r
   return symbols::unwind(session.program(), registers, read);
 }
 
+std::string frame_name(const StackFrame& f) {
+  if (!f.function.empty()) return f.function;
+  if (f.module.empty()) return fmt::format("{:#x}", f.pc);
+  return fmt::format("{:#x} in {}", f.pc, f.module.substr(f.module.rfind('/') + 1));
+}
+
 std::string frame_text(const StackFrame& f) {
-  std::string text = f.function.empty() ? fmt::format("{:#x}", f.pc) : f.function;
+  std::string text = frame_name(f);
   if (f.line) text += fmt::format(" ({}:{})", f.file.substr(f.file.rfind('/') + 1), f.line);
   return text;
 }

@@ -13,6 +13,8 @@ namespace backstep::session {
 symbols::Stack unwound(const Session& session, const symbols::UnwindRegisters& registers, Address stack,
                        std::span<const uint8_t> bytes);
 std::string stack_line(const std::vector<StackFrame>& stack, bool complete);
+// "parse"; "0x1145b10a in libfoo.so", if it is a function without a name.
+std::string frame_name(const StackFrame& frame);
 // "parse (parse.c:42)", or an address if nothing is known.
 std::string frame_text(const StackFrame& frame);
 
