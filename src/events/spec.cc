@@ -42,6 +42,11 @@ void read_name(Reader& r, Spec& s) {
   if (s.name.empty()) r.fail("the name of a function is missing here, as in 'call malloc'");
 }
 
+void read_moment(Reader& r, Spec& s) {
+  s.name = r.rest();
+  if (s.name.empty()) r.fail("the moment is missing here: a bookmark, 50%, 14:03:22, 'event 106', end");
+}
+
 void read_optional(Reader& r, Spec& s) {
   s.name = r.rest();
 }
@@ -96,7 +101,7 @@ constexpr Row kRows[] = {
     {"return", Kind::Return, read_name},     {"syscall", Kind::Syscall, read_syscall},
     {"signal", Kind::Signal, read_optional}, {"thread", Kind::Thread, read_nothing},
     {"fork", Kind::Fork, read_nothing},      {"exec", Kind::Exec, read_nothing},
-    {"output", Kind::Output, read_text},
+    {"output", Kind::Output, read_text},     {"at", Kind::Moment, read_moment},
 };
 
 void read_point(Reader& r, Spec& s) {
@@ -230,11 +235,12 @@ const std::vector<KindHelp>& grammar() {
       {"write X [size N]", "memory is written to: a variable, or an address with a size; $old, $new, $addr"},
       {"change X, read X, access X", "… and is different then; is read; either"},
       {"syscall [NAME] [before|after]",
-       "a system call; its arguments are in $rdi, $rsi, $rdx, $r10…, its result in $retval after it"},
+       "a system call; $arg0… or, of one that is named, $fd, $path…; after it its result in $retval"},
       {"signal [NAME]", "in front of the delivery of a signal"},
       {"thread, fork, exec", "the call that starts a thread, makes a process, becomes another program"},
       {"output TEXT", "the call that writes TEXT to stdout or stderr"},
       {"tick N, @N:0xPC", "a moment of the run"},
+      {"at MOMENT", "a moment by another name: a bookmark, 50%, 14:03:22, event 106, end"},
       {"every N", "each multiple of N ticks"},
       {"E in [A,B)", "E, from tick A up to, not including, tick B"},
       {"E if CONDITION", "E, where a condition over the program's variables holds"},

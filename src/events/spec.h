@@ -33,6 +33,7 @@ enum class Kind : uint8_t {
   Fork,     // the call that makes a process
   Exec,     // the call that becomes another program
   Output,   // the call that writes a text to stdout or stderr
+  Moment,   // one that has another name: a bookmark, 50%, a time
 };
 
 // One event that stands for itself.

@@ -120,7 +120,8 @@ class Calls {
     add_value(p, r, "$rsp");
     add_value(p, r, "*(unsigned long *)$rsp");
     if (function)
-      for (const auto& local : session_.compiler().locals(function->body))
+      for (const auto& local :
+           session_.compiler().locals(function->body, symbols::EventVariables::kNotInlined))
         if (local.parameter) p.names.push_back(local.name);
     p.args_known = !p.names.empty() || (function && !function->file.empty());
     if (!p.args_known) p.names.assign(kArgsShownBlindly, "");
@@ -201,6 +202,8 @@ class Calls {
     if (!frames.empty())
       call.caller.function = frames[0].function, call.caller.file = frames[0].file,
       call.caller.line = frames[0].line;
+    else if (const symbols::Module* module = session_.program().module_at(back))
+      call.caller.module = module->name;
     for (size_t i = 0; i < p.names.size(); i++) {
       std::string text;
       values.read(p.values[2 + i], &text, &call.args_json.emplace_back());

@@ -106,6 +106,9 @@ Hit Logging::hit_of(size_t tap, const TapRecord& record, const uint8_t* bytes) c
     std::memcpy(registers.gpr, gpr.data(), std::min(gpr.size(), sizeof registers.gpr));
     h.stack = session_.frames(registers, registers.gpr[symbols::UnwindRegisters::kRsp], values.next(),
                               &h.stack_complete);
+    // Inlined functions that begin where the event is, but are not what it is about.
+    for (unsigned n = resolved_.taps[tap].offers.outer; n > 0 && !h.stack.empty() && h.stack[0].inlined; n--)
+      h.stack.erase(h.stack.begin());
   }
   for (size_t i = 0; i < stacks_.size(); i++)
     if (stacks_[i]) h.values[i] = stack_line(h.stack, h.stack_complete), h.json[i] = frames_json(h.stack);

@@ -1,5 +1,6 @@
 // Memory that an expression names, once for a whole run: `total`, `list->value`, an address.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,16 @@ class Session;
 struct MemoryPlace {
   Address address = 0;
   uint64_t size = 0;
-  symbols::TypeRef type;  // null: not known
+  symbols::TypeRef type;      // null: not known
+  Tick from = 0, to = ~0ull;  // it is this memory in [from, to): as long as its thread lives
 };
 
 // What an expression has to be is found out at the start of the process or, if it has no address then, at the
 // end; `notes` says so. All throw Error.
 MemoryPlace memory_of(Session& session, const std::string& lvalue, std::vector<std::string>& notes);
+// The same, or `size` bytes where an expression points to; of what is thread-local each thread's.
+std::vector<MemoryPlace> memory_of_threads(Session& session, const std::string& expression,
+                                           std::optional<uint64_t> size, std::vector<std::string>& notes);
 // `size` bytes where an expression points to.
 MemoryPlace memory_at(Session& session, const std::string& address, uint64_t size,
                       std::vector<std::string>& notes);

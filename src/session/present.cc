@@ -10,6 +10,8 @@
 namespace backstep::session {
 namespace {
 
+constexpr size_t kMostStackFrames = 512;
+
 // DWARF's number of each general register, by the hardware's.
 constexpr size_t kDwarf[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -51,7 +53,7 @@ std::vector<uint8_t> Present::memory(Address address, uint64_t size) {
   return bytes;
 }
 
-symbols::Stack Present::unwind(int tid, std::vector<symbols::FrameRegisters>* registers) {
+symbols::Stack Present::unwind(int tid, size_t most, std::vector<symbols::FrameRegisters>* registers) {
   timeline::Worker& worker = session_.timeline().present();
   const timeline::Registers r = worker.registers(tid_or_turn(tid));
   symbols::UnwindRegisters start;
@@ -72,11 +74,11 @@ symbols::Stack Present::unwind(int tid, std::vector<symbols::FrameRegisters>* re
     }
     return true;
   };
-  return symbols::unwind(session_.program(), start, read, 512, registers);
+  return symbols::unwind(session_.program(), start, read, most, registers);
 }
 
 std::vector<StackFrame> Present::stack(int tid, bool* complete) {
-  const symbols::Stack found = unwind(tid, nullptr);
+  const symbols::Stack found = unwind(tid, kMostStackFrames);
   *complete = found.complete;
   return session_.named(found);
 }
@@ -87,7 +89,7 @@ Present::FrameState Present::frame_state(int tid, size_t frame) {
   state.pc = state.registers.rip;
   if (frame == 0) return state;
   std::vector<symbols::FrameRegisters> all;
-  const symbols::Stack found = unwind(tid, &all);
+  const symbols::Stack found = unwind(tid, kMostStackFrames, &all);
   if (frame >= found.frames.size() || frame >= all.size())
     throw Error(fmt::format("there is no frame {}: the stack has {}", frame, found.frames.size()),
                 kExitUsage);
@@ -98,10 +100,31 @@ Present::FrameState Present::frame_state(int tid, size_t frame) {
   return state;
 }
 
+// How many functions were inlined at a place, one into the other.
+size_t Present::inlined_at(Address pc) const {
+  const size_t frames = session_.program().frames_at(pc).size();
+  return frames ? frames - 1 : 0;
+}
+
+// Names mean what they do in the innermost inlined function; what has no meaning there, in those around it.
+symbols::Compiled Present::compile(const std::string& expression, Address pc) {
+  std::exception_ptr failed;
+  for (size_t outer = 0; !failed || outer <= inlined_at(pc); outer++) {
+    try {
+      symbols::EventVariables at;
+      at.outer = static_cast<unsigned>(outer);
+      return session_.compiler().compile(expression, pc, at);
+    } catch (const symbols::ExpressionError&) {
+      if (!failed) failed = std::current_exception();
+    }
+  }
+  std::rethrow_exception(failed);
+}
+
 ValueFacts Present::evaluate(const std::string& expression, const FrameState& state) {
   ValueFacts facts;
   facts.expression = expression;
-  const symbols::Compiled compiled = session_.compiler().compile(expression, state.pc);
+  const symbols::Compiled compiled = compile(expression, state.pc);
   if (compiled.type) facts.type = compiled.type->text_name();
   if (compiled.optimized_out) {
     facts.text = "<optimized out>";
@@ -148,11 +171,12 @@ ValueFacts Present::value(const std::string& expression, int tid, size_t frame) 
 std::vector<ValueFacts> Present::locals(int tid, size_t frame) {
   const FrameState state = frame_state(tid, frame);
   std::vector<ValueFacts> list;
-  for (const auto& local : session_.compiler().locals(state.pc)) {
-    const bool shadowed = std::any_of(list.begin(), list.end(),
-                                      [&](const ValueFacts& v) { return v.expression == local.name; });
-    if (!shadowed) list.push_back(evaluate(local.name, state));
-  }
+  for (size_t outer = 0; outer <= inlined_at(state.pc); outer++)
+    for (const auto& local : session_.compiler().locals(state.pc, static_cast<unsigned>(outer))) {
+      const bool shadowed = std::any_of(list.begin(), list.end(),
+                                        [&](const ValueFacts& v) { return v.expression == local.name; });
+      if (!shadowed) list.push_back(evaluate(local.name, state));
+    }
   return list;
 }
 

@@ -35,6 +35,7 @@ class Present {
   // In the `frame`-th real frame (inlined functions are not counted).
   ValueFacts value(const std::string& expression, int tid, size_t frame);
   std::vector<ValueFacts> locals(int tid, size_t frame);
+  symbols::Stack unwind(int tid, size_t most, std::vector<symbols::FrameRegisters>* registers = nullptr);
 
  private:
   struct FrameState {
@@ -43,8 +44,9 @@ class Present {
     uint32_t known = ~0u;  // which of them are, by DWARF's numbers; outer frames have what callees saved
   };
   int tid_or_turn(int tid);
-  symbols::Stack unwind(int tid, std::vector<symbols::FrameRegisters>* registers);
   FrameState frame_state(int tid, size_t frame);
+  size_t inlined_at(Address pc) const;
+  symbols::Compiled compile(const std::string& expression, Address pc);
   ValueFacts evaluate(const std::string& expression, const FrameState& state);
 
   Session& session_;

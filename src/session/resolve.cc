@@ -88,6 +88,9 @@ class Resolver {
       case Kind::Output:
         output(spec);
         break;
+      case Kind::Moment:
+        named_moment(spec);
+        break;
     }
     for (size_t i = first; i < result_.taps.size(); i++) {
       ResolvedTap& r = result_.taps[i];
@@ -144,7 +147,8 @@ class Resolver {
                       spec.name.find_first_not_of("0123456789", colon + 1) == std::string::npos;
     if (!line) {
       const bool body = uses_variables_ || !spec.condition.empty();
-      for (const auto& f : functions_named(program(), spec.name, !body)) code(body ? f.body : f.entry);
+      for (const auto& f : functions_named(program(), spec.name, !body))
+        code(body ? f.body : f.entry).offers.outer = symbols::EventVariables::kNotInlined;
       return;
     }
     const std::string file = spec.name.substr(0, colon);
@@ -153,8 +157,17 @@ class Resolver {
       if (m.line != number)
         result_.notes.push_back(
             fmt::format("line {} of {} has no code; line {} is meant", number, file, m.line));
-      for (Address a : m.addresses) code(a);
+      for (Address a : m.addresses) code(a).offers.outer = calls_out(a, m);
     }
+  }
+
+  // How many of the functions that were inlined at a place are called by the line that it belongs to, so that
+  // they have not begun.
+  unsigned calls_out(Address pc, const symbols::LineMatch& line) {
+    const auto frames = program().frames_at(pc);
+    for (size_t i = 0; i < frames.size(); i++)
+      if (frames[i].line == line.line && frames[i].file == line.file) return static_cast<unsigned>(i);
+    return 0;
   }
 
   void moment(const Spec& spec) {
@@ -169,6 +182,19 @@ class Resolver {
     r.tap.moments = {{{spec.tick, 0, 0}, 0}};
   }
 
+  void named_moment(const Spec& spec) {
+    const Position at = session_.moment(spec.name);
+    if (at.pc && !at.event) {
+      ResolvedTap& r = code(at.pc);
+      r.tap.from = at.tick, r.tap.to = at.tick + 1;
+      return;
+    }
+    ResolvedTap& r = result_.taps.emplace_back();
+    r.tap.kind = Tap::Moment;
+    r.tap.moments = {{at, 0}};
+    r.pc = at.pc;
+  }
+
   void period(const Spec& spec) {
     ResolvedTap& r = result_.taps.emplace_back();
     r.tap.kind = Tap::Period;
@@ -176,6 +202,11 @@ class Resolver {
   }
 
   void data(const Spec& spec) {
+    for (const MemoryPlace& place : memory_of_threads(session_, spec.name, spec.size, result_.notes))
+      data_at(spec, place);
+  }
+
+  void data_at(const Spec& spec, const MemoryPlace& place) {
     ResolvedTap& r = result_.taps.emplace_back();
     r.tap.kind = spec.kind == Kind::Read     ? Tap::Read
                  : spec.kind == Kind::Change ? Tap::Write
@@ -183,9 +214,8 @@ class Resolver {
                                              : Tap::Store;
     r.offers.addr = r.offers.new_value = true;
     r.offers.old_value = spec.kind != Kind::Read;
-    const MemoryPlace place = spec.size ? memory_at(session_, spec.name, *spec.size, result_.notes)
-                                        : memory_of(session_, spec.name, result_.notes);
     r.tap.start = place.address, r.tap.length = place.size;
+    r.tap.from = place.from, r.tap.to = place.to;
     r.offers.value_type = place.type;
   }
 
@@ -195,6 +225,7 @@ class Resolver {
       ResolvedTap& r = code(body ? f.body : f.entry);
       r.offers.args = true;
       r.offers.function = f.entry;
+      r.offers.outer = symbols::EventVariables::kNotInlined;
     }
   }
 
@@ -205,6 +236,7 @@ class Resolver {
         ResolvedTap& r = code(exit.pc);
         r.offers.retval = !exit.jump;
         r.offers.function = f.entry;
+        r.offers.outer = symbols::EventVariables::kNotInlined;
         r.only_if = exit.only_if;
         found++;
       }
@@ -377,8 +409,11 @@ std::vector<symbols::LineMatch> lines_named(const symbols::Program& program, con
                               file, line, last),
                   kExitUsage);
     const auto near = program.nearest_files(file);
+    const char* nothing = program.has_sources()
+                              ? ": it is no source file of the program, and none has a similar name"
+                              : ": the program has no debug information (compile it with -g)";
     throw Error(fmt::format("no code of '{}:{}' is known{}", file, line,
-                            near.empty() ? ": the program has no debug information (compile it with -g)"
+                            near.empty() ? nothing
                                          : "; files with that name or a similar one: " + alternatives(near)),
                 kExitUsage);
   }

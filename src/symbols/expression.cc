@@ -48,6 +48,7 @@ void capture(Compilation& compilation, const Operand& o, Types& types, Compiled&
   out.type = types.ref(type);
   auto finish = [&](const Code& code, Capture kind, uint64_t size) {
     out.code = {assembled(code, compilation), kind, static_cast<uint32_t>(size)};
+    out.of_thread = code.uses(replayer::kStateFsBase);
   };
   const bool pointer_to_text =
       type->kind == Kind::Pointer || type->string_pointer() || (type->text() && !type->count);
@@ -103,7 +104,7 @@ Compiler::Compiler(Compiler&&) noexcept = default;
 
 Compiled Compiler::compile(const std::string& text, uint64_t pc, const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.outer), event);
   Compiled out;
   out.text = text;
   out.type = variables.types().ref(variables.types().nothing());
@@ -120,7 +121,7 @@ Compiled Compiler::compile(const std::string& text, uint64_t pc, const EventVari
 std::vector<uint8_t> Compiler::compile_condition(const std::string& text, uint64_t pc,
                                                  const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.outer), event);
   try {
     return assembled(compilation.truth(compilation.run()), compilation);
   } catch (const OptimizedOut& gone) {
@@ -130,11 +131,13 @@ std::vector<uint8_t> Compiler::compile_condition(const std::string& text, uint64
 
 Compiler::Place Compiler::compile_place(const std::string& text, uint64_t pc, const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.outer), event);
   try {
     const Operand o = compilation.run();
     if (o.is_text) compilation.fail(o.column, "a variable is expected");
-    Place place{assembled(compilation.address(o), compilation), o.type->size, variables.types().ref(o.type)};
+    const Code address = compilation.address(o);
+    Place place{assembled(address, compilation), o.type->size, variables.types().ref(o.type),
+                address.uses(replayer::kStateFsBase)};
     if (place.size == 0) compilation.fail(o.column, fmt::format("the size of '{}' is not known", o.name));
     return place;
   } catch (const OptimizedOut& gone) {
@@ -142,9 +145,9 @@ Compiler::Place Compiler::compile_place(const std::string& text, uint64_t pc, co
   }
 }
 
-std::vector<Compiler::Visible> Compiler::locals(uint64_t pc) {
+std::vector<Compiler::Visible> Compiler::locals(uint64_t pc, unsigned outer) {
   std::vector<Visible> out;
-  for (const auto& local : state_->variables.locals(state_->variables.site(pc)))
+  for (const auto& local : state_->variables.locals(state_->variables.site(pc, outer)))
     out.push_back({local.name, local.parameter});
   return out;
 }

@@ -28,6 +28,12 @@ struct EventVariables {
   bool args = false;        // $arg0…: registers are as at the entry of the function
   uint64_t function = 0;    // an address in the function that they are of; 0: the place itself
 
+  // Whose variables names mean, where functions were inlined at the place: those of the function so many
+  // calls out of the innermost one. An inlined function may begin at the very instruction where the one
+  // around it is entered, or where the line begins that calls it.
+  unsigned outer = 0;
+  static constexpr unsigned kNotInlined = ~0u;  // … of the one that was not inlined
+
   // Of a system call: $arg0 to $arg5, also by the names that the table has for them ($fd, $count). They are
   // in the call's registers, in front of it and, as the kernel keeps these, behind it.
   struct CallArgument {
@@ -62,6 +68,7 @@ struct Compiled {
   bool optimized_out = false;  // it has no value here, and no code
   std::string why;             // if so: a sentence
   bool shown_as_text = false;  // the captured bytes are text: char*, std::string
+  bool of_thread = false;      // each thread has one of its own
 };
 
 // Compiles expressions about one program; remembers what it learnt of it, so one compiler should serve all
@@ -83,15 +90,17 @@ class Compiler {
     std::vector<uint8_t> address;  // bytecode
     uint64_t size = 0;
     TypeRef type;
+    bool of_thread = false;  // each thread has one of its own
   };
   Place compile_place(const std::string& text, uint64_t pc, const EventVariables& event = {});
 
-  // Names of the variables that can be seen at a place: parameters and locals, the innermost scope first.
+  // Names of the variables that can be seen at a place: parameters and locals, the innermost scope first;
+  // `outer`: as in EventVariables.
   struct Visible {
     std::string name;
     bool parameter = false;
   };
-  std::vector<Visible> locals(uint64_t pc);
+  std::vector<Visible> locals(uint64_t pc, unsigned outer = 0);
 
  private:
   struct State;

@@ -1,6 +1,7 @@
 // Bytecode while it is being put together. Jumps only go forwards and count steps, so that a piece of code
 // means the same wherever it is put.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,10 @@ class Code {
   Code& skip(size_t steps) { return op(replayer::kGoto, steps); }
   Code& skip_if(size_t steps) { return op(replayer::kIfGoto, steps); }
 
+  bool uses(replayer::StateWord word) const {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [&](const Step& step) { return step.op == replayer::kState && step.operand == word; });
+  }
   bool empty() const { return steps_.empty(); }
   size_t size() const { return steps_.size(); }
   // With kEnd behind it. Empty: it is too long.

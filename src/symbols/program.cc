@@ -11,6 +11,7 @@
 #include "symbols/program_index.h"
 #include "symbols/program_names.h"
 #include "symbols/unwind_rules.h"
+#include "symbols/variables.h"
 
 namespace backstep::symbols {
 namespace {
@@ -306,6 +307,13 @@ std::vector<std::string> Program::nearest_files(const std::string& file, size_t 
   return nearest.names();
 }
 
+bool Program::has_sources() const {
+  for (const Module& module : modules_)
+    if (const ModuleIndex* known = index(module))
+      if (is_executable(module.elf().elf()) && !known->files().empty()) return true;
+  return false;
+}
+
 std::optional<Function> Program::function_at(uint64_t address) const {
   const Module* module = nullptr;
   const ModuleIndex* names = index_at(address, module);
@@ -362,26 +370,48 @@ std::vector<Program::InlineFrame> Program::frames_at(uint64_t address) const {
   return frames;
 }
 
+// The rows of a unit. From the back, so that the end of each is known. A row without code of its own where a
+// statement begins has that of the rows behind it: whoever runs those has come past it.
+static void add_rows(const Unit& unit, uint64_t bias, std::vector<Program::LineCode>& table) {
+  const std::vector<LineRow>& rows = unit.rows();
+  uint64_t end = 0;
+  for (size_t i = rows.size(); i-- > 0;) {
+    const LineRow& row = rows[i];
+    bool last_here = i + 1 == rows.size() || rows[i + 1].address != row.address || rows[i + 1].end;
+    if (last_here) end = i + 1 < rows.size() ? rows[i + 1].address : row.address;
+    if (row.end || row.line <= 0 || !row.file || end <= row.address || (!last_here && !row.statement))
+      continue;
+    table.push_back({row.file, row.line, row.address + bias, end + bias, row.statement});
+  }
+}
+
+static void sort_rows(std::vector<Program::LineCode>& table) {
+  std::stable_sort(table.begin(), table.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
+}
+
 std::vector<Program::LineCode> Program::line_table(const Module& module) const {
   std::vector<LineCode> table;
   const ModuleIndex* names = index(module);
   if (!names) return table;
-  for (const Unit& unit : names->units()) {
-    const std::vector<LineRow>& rows = unit.rows();
-    // From the back, so that the end of each row is known. A row without code of its own where a statement
-    // begins has that of the rows behind it: whoever runs those has come past it.
-    uint64_t end = 0;
-    for (size_t i = rows.size(); i-- > 0;) {
-      const LineRow& row = rows[i];
-      bool last_here = i + 1 == rows.size() || rows[i + 1].address != row.address || rows[i + 1].end;
-      if (last_here) end = i + 1 < rows.size() ? rows[i + 1].address : row.address;
-      if (row.end || row.line <= 0 || !row.file || end <= row.address || (!last_here && !row.statement))
-        continue;
-      table.push_back({row.file, row.line, row.address + module.bias, end + module.bias});
-    }
-  }
-  std::stable_sort(table.begin(), table.end(),
-                   [](const LineCode& a, const LineCode& b) { return a.start < b.start; });
+  for (const Unit& unit : names->units()) add_rows(unit, module.bias, table);
+  sort_rows(table);
+  return table;
+}
+
+std::vector<Program::LineCode> Program::line_table(const Function& function) const {
+  std::vector<LineCode> table;
+  const Module* module = nullptr;
+  const ModuleIndex* names = index_at(function.entry, module);
+  const Unit* unit = names ? names->unit_at(function.entry - module->bias) : nullptr;
+  if (!unit) return table;
+  add_rows(*unit, module->bias, table);
+  std::erase_if(table, [&](const LineCode& code) {
+    return std::none_of(function.ranges.begin(), function.ranges.end(), [&](const auto& range) {
+      return code.start >= range.first && code.start < range.second;
+    });
+  });
+  sort_rows(table);
   return table;
 }
 

@@ -93,6 +93,7 @@ class Program {
   // stands for the next line of that file that has some.
   std::vector<LineMatch> lines(const std::string& file, int line) const;
   std::vector<std::string> nearest_files(const std::string& file, size_t most = 3) const;
+  bool has_sources() const;  // the executable's debug information names some
 
   // The real function around an address, not what is inlined there.
   std::optional<Function> function_at(uint64_t address) const;
@@ -109,8 +110,10 @@ class Program {
     std::string file;
     int line = 0;
     uint64_t start = 0, end = 0;
+    bool statement = false;  // a good place to stop at
   };
   std::vector<LineCode> line_table(const Module& module) const;
+  std::vector<LineCode> line_table(const Function& function) const;  // of its code alone
 
   // For the rest of this layer. Null: nothing can be read there. Units and files of `module`'s own addresses.
   const ModuleIndex* index(const Module& module) const;

@@ -145,7 +145,7 @@ Variables::~Variables() {
   types_->forget_definitions();  // what was compiled keeps its types
 }
 
-Site Variables::site(uint64_t pc) const {
+Site Variables::site(uint64_t pc, unsigned outer) const {
   Site site{.pc = pc};
   site.module = pc ? program_.module_at(pc) : nullptr;
   if (!site.module) return site;
@@ -155,6 +155,12 @@ Site Variables::site(uint64_t pc) const {
   if (site.unit) {
     site.block = site.unit->block_at(site.address);
     site.function = site.unit->function_at(site.address);
+  }
+  for (; outer > 0; outer--) {
+    const Scope* copy = site.block;
+    while (copy && copy->kind == Scope::kBlock) copy = site.unit->parent(copy);
+    if (!copy || copy->kind != Scope::kInlined) break;
+    site.block = site.unit->parent(copy);
   }
   return site;
 }

@@ -69,7 +69,8 @@ class Variables : public Definitions {
   ~Variables() override;
 
   Types& types() { return *types_; }
-  Site site(uint64_t pc) const;
+  // `outer`: the block is that of a function so many calls out of the innermost inlined one.
+  Site site(uint64_t pc, unsigned outer = 0) const;
 
   std::optional<Variable> local(const Site& site, const std::string& name);
   // Outside of functions; `file`: only of units whose path ends so; `top`: not in the namespaces around the

@@ -59,6 +59,9 @@ TEST(Spec, functions_and_the_world) {
   EXPECT_EQ(one("signal").name, "");
   EXPECT_EQ(one("fork").kind, Kind::Fork);
   EXPECT_EQ(one("exec").kind, Kind::Exec);
+  const Spec crash = one("at before-the-crash");
+  EXPECT_EQ(crash.kind, Kind::Moment);
+  EXPECT_EQ(crash.name, "before-the-crash");
   EXPECT_EQ(one("thread").kind, Kind::Thread);
   EXPECT_EQ(one("output \"a then b\"").name, "a then b");
   EXPECT_EQ(one("output plain").name, "plain");
