@@ -125,6 +125,10 @@ void take(Reader answer, Bookmark& b) {
   answer("name", b.name)("at", b.at)("process", b.process)("note", b.note);
 }
 
+void take(Reader answer, Checkpoint& c) {
+  answer("checkpoint", c.checkpoint)("at", c.at)("tick", c.tick)("note", c.note);
+}
+
 void take(Reader answer, Profile& p) {
   answer("period", p.period)("samples", p.samples)("stacks", p.stacks)("processes", p.processes);
 }
@@ -434,6 +438,10 @@ Moment Session::step(std::uint64_t count, bool back, int tid) {
   return read<Moment>(ask("step", Params({{"count", count}, {"back", back}}).thread(tid)));
 }
 
+Moment Session::step(const std::string& by, std::uint64_t count, bool back, int tid) {
+  return read<Moment>(ask("step", Params({{"by", by}, {"count", count}, {"back", back}}).thread(tid)));
+}
+
 int Session::create_event(const std::string& spec, const EventOptions& options) {
   const char* action = options.count ? "count" : options.log ? "log" : "stop";
   const Data answer = ask("create_event", {{"spec", spec},
@@ -495,6 +503,22 @@ std::vector<Bookmark> Session::bookmarks() {
 
 void Session::remove_bookmark(const std::string& name) {
   ask("remove_bookmark", {{"name", name}});
+}
+
+Checkpoint Session::checkpoint(const std::string& note) {
+  return read<Checkpoint>(ask("checkpoint", {{"note", note}}));
+}
+
+std::vector<Checkpoint> Session::checkpoints() {
+  return read_list<Checkpoint>(ask("checkpoints"));
+}
+
+Moment Session::restart(int checkpoint) {
+  return read<Moment>(ask("restart", {{"checkpoint", checkpoint}}));
+}
+
+void Session::remove_checkpoint(int checkpoint) {
+  ask("remove_checkpoint", {{"checkpoint", checkpoint}});
 }
 
 std::vector<Frame> Session::stack(int tid) {

@@ -177,6 +177,14 @@ struct Bookmark {
   std::string note;
 };
 
+// A moment that the session can return to at once; gone when it is closed.
+struct Checkpoint {
+  int checkpoint = 0;  // its number
+  std::string at;
+  std::uint64_t tick = 0;
+  std::string note;
+};
+
 // Where the ticks went.
 struct Profile {
   struct Stack {
@@ -478,6 +486,9 @@ class BACKSTEP_API Session {
                            const QueryOptions& options = {});
   // Instructions of a thread, forwards or backwards.
   Moment step(std::uint64_t count = 1, bool back = false, int tid = 0);
+  // … by "line" (into functions), "over" (to another line of this function), "out" (to the caller), "quantum"
+  // (to another tick) or "instruction".
+  Moment step(const std::string& by, std::uint64_t count = 1, bool back = false, int tid = 0);
 
   // --- events that stay; they are named by their `event_id` ---
 
@@ -496,6 +507,13 @@ class BACKSTEP_API Session {
   Bookmark bookmark(const std::string& name, const std::string& note = {});
   std::vector<Bookmark> bookmarks();
   void remove_bookmark(const std::string& name);
+
+  // --- checkpoints: to return to at once, as long as the session lasts ---
+
+  Checkpoint checkpoint(const std::string& note = {});  // of the current time
+  std::vector<Checkpoint> checkpoints();
+  Moment restart(int checkpoint);
+  void remove_checkpoint(int checkpoint);
 
   // --- the state at the current time; `tid` 0: the thread that has the turn ---
 

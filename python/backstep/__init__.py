@@ -157,6 +157,16 @@ class Bookmark:
 
 
 @dataclass
+class Checkpoint:
+    """A moment that the session can return to at once, with restart(); gone when the session is closed."""
+
+    checkpoint: int
+    at: str
+    tick: int
+    note: str = ""
+
+
+@dataclass
 class Table:
     """The answer to a query: names of columns, and rows of numbers, texts and None. `complete`: there were no more rows."""
 
@@ -463,9 +473,10 @@ class Session:
         hit["stack"] = [_make(Frame, f) for f in hit.get("stack", [])]
         return _make(Hit, hit)
 
-    def step(self, count: int = 1, back: bool = False, tid: Optional[int] = None) -> Moment:
-        """Instructions of a thread, forwards or backwards."""
-        return _make(Moment, self.ask("step", count=count, back=back, tid=tid))
+    def step(self, count: int = 1, back: bool = False, tid: Optional[int] = None, by: str = "instruction") -> Moment:
+        """Instructions of a thread, forwards or backwards; or by "line" (into functions), "over" (to another line of this
+        function), "out" (to the caller) or "quantum" (to another tick)."""
+        return _make(Moment, self.ask("step", by=by, count=count, back=back, tid=tid))
 
     # --- events that stay ---
 
@@ -529,6 +540,24 @@ class Session:
 
     def remove_bookmark(self, name: str) -> None:
         self.ask("remove_bookmark", name=name)
+
+    # --- checkpoints ---
+
+    def checkpoint(self, note: str = "") -> Checkpoint:
+        """Keeps the current time, to return to it at once as long as the session lasts."""
+        return _make(Checkpoint, self.ask("checkpoint", note=note))
+
+    def checkpoints(self) -> List[Checkpoint]:
+        return [_make(Checkpoint, c) for c in self.ask("checkpoints")]
+
+    def restart(self, checkpoint: Union[int, Checkpoint]) -> Moment:
+        """Back (or forwards) to a checkpoint."""
+        number = checkpoint.checkpoint if isinstance(checkpoint, Checkpoint) else checkpoint
+        return _make(Moment, self.ask("restart", checkpoint=number))
+
+    def remove_checkpoint(self, checkpoint: Union[int, Checkpoint]) -> None:
+        number = checkpoint.checkpoint if isinstance(checkpoint, Checkpoint) else checkpoint
+        self.ask("remove_checkpoint", checkpoint=number)
 
     # --- the state at the current time ---
 

@@ -3,6 +3,7 @@
 // afterwards.
 #include "serve/rpc.h"
 
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -37,6 +38,7 @@
 #include "session/resolve.h"
 #include "session/session.h"
 #include "session/several.h"
+#include "session/stepping.h"
 #include "timeline/moments.h"
 #include "trace/database.h"
 
@@ -281,6 +283,7 @@ class Rpc {
   Json process(const Params& p) {
     options_.process = recording::find_process(recording_, fmt::format("#{}", p.get<uint64_t>("process")));
     event_set_.reset();
+    stepper_.reset();
     session_.reset();
     database_.reset();
     history_.reset();
@@ -319,16 +322,47 @@ class Rpc {
   Json forward(const Params& p) { return move(p, true); }
   Json backward(const Params& p) { return move(p, false); }
   Json step(const Params& p) {
-    timeline::Timeline& t = session().timeline();
-    const bool back = p.get<bool>("back", false);
+    const auto by = session::step_named(p.get<std::string>("by", "instruction"));
+    if (!by) throw RpcError{kInvalidParams, "a step is by instruction, line, over, out or quantum"};
+    if (!stepper_) stepper_ = std::make_unique<session::Stepper>(session());
     const auto count = p.get<uint64_t>("count", 1);
     Arrival arrival;
     for (uint64_t i = 0; i < count; i++) {
-      const int tid = p.has("tid") ? p.get<int>("tid") : t.present().state().tid;
-      arrival = back ? t.step_back(tid) : t.step(tid, 0, 0, {});
+      arrival = stepper_->step(*by, p.get<bool>("back", false), p.get<int>("tid", 0));
       if (arrival.why != Arrival::Stepped || cancelled_) break;
     }
     return arrived(arrival);
+  }
+  static Json checkpoint_json(const timeline::CheckpointInfo& checkpoint) {
+    return {{"checkpoint", checkpoint.id},
+            {"at", point({checkpoint.at.tick, checkpoint.at.pc})},
+            {"tick", checkpoint.at.tick},
+            {"note", checkpoint.note}};
+  }
+  Json checkpoint(const Params& p) {
+    timeline::Timeline& t = session().timeline();
+    const int id = t.add_checkpoint(p.get<std::string>("note", ""));
+    for (const auto& c : t.checkpoints())
+      if (c.id == id) return checkpoint_json(c);
+    return nullptr;
+  }
+  Json checkpoints(const Params&) {
+    Json list = Json::array();
+    for (const auto& c : session().timeline().checkpoints()) list.push_back(checkpoint_json(c));
+    return list;
+  }
+  Json restart(const Params& p) {
+    const auto arrival = session().timeline().restart(p.get<int>("checkpoint"));
+    if (!arrival) throw no_checkpoint(p);
+    return arrived(*arrival);
+  }
+  Json remove_checkpoint(const Params& p) {
+    if (!session().timeline().remove_checkpoint(p.get<int>("checkpoint"))) throw no_checkpoint(p);
+    return nullptr;
+  }
+  static Error no_checkpoint(const Params& p) {
+    return Error(fmt::format("there is no checkpoint {}; 'checkpoints' lists them", p.get<int>("checkpoint")),
+                 kExitUsage);
   }
   Json threads(const Params&) {
     Json list = Json::array();
@@ -694,6 +728,7 @@ class Rpc {
   timeline::Attention ear_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<session::EventSet> event_set_;
+  std::unique_ptr<session::Stepper> stepper_;
   std::unique_ptr<session::Several> several_;  // that were asked last
   std::unique_ptr<trace::History> history_;
   std::unique_ptr<trace::Database> database_;
@@ -716,7 +751,11 @@ const std::map<std::string, Rpc::Row>& Rpc::methods() {
       {"remove_bookmark", {&Rpc::remove_bookmark, {"name"}}},
       {"forward", {&Rpc::forward, {"events"}}},
       {"backward", {&Rpc::backward, {"events"}}},
-      {"step", {&Rpc::step, {"back", "count", "tid"}}},
+      {"step", {&Rpc::step, {"by", "back", "count", "tid"}}},
+      {"checkpoint", {&Rpc::checkpoint, {"note"}}},
+      {"checkpoints", {&Rpc::checkpoints, {}}},
+      {"restart", {&Rpc::restart, {"checkpoint"}}},
+      {"remove_checkpoint", {&Rpc::remove_checkpoint, {"checkpoint"}}},
       {"threads", {&Rpc::threads, {}}},
       {"registers", {&Rpc::registers, {"tid"}}},
       {"memory", {&Rpc::memory, {"address", "size"}}},
@@ -771,6 +810,7 @@ void listen_rpc(const ReplayOptions& options, const recording::Library& library,
   if (bound != 0) throw Error(fmt::format("cannot listen at {}: {}", path, errno_text(error)));
   if (listen(listener.get(), 8) != 0)
     throw Error(fmt::format("cannot listen at {}: {}", path, errno_text(errno)));
+  signal(SIGCHLD, SIG_IGN);  // nobody waits for them
   fmt::print(stderr, "backstep: a session is at {}; Ctrl-C ends it\n", path);
   for (;;) {
     Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -778,7 +818,16 @@ void listen_rpc(const ReplayOptions& options, const recording::Library& library,
       if (errno == EINTR || errno == ECONNABORTED) continue;
       throw Error("cannot take a client: " + errno_text(errno));
     }
+    // Each client has a process of its own, which ends with this one.
+    const pid_t parent = getpid(), pid = fork();
+    if (pid < 0) throw Error("cannot make a process for a client: " + errno_text(errno));
+    if (pid > 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(0);
+    listener.reset();
+    for (int signo : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) signal(signo, SIG_DFL);  // the socket is not its own
     serve_rpc(options, library, recording, client.get(), client.get());
+    _exit(0);
   }
 }
 

@@ -110,6 +110,20 @@ void bookmarks(backstep::Session& s) {
   sentence_of([&] { s.remove_bookmark("fifth"); }, -32000);
 }
 
+void steps_and_checkpoints(backstep::Session& s) {
+  s.go_to(s.log("sums.c:5 if n == 7").next()->at);
+  const auto here = s.checkpoint("before it is wrong");
+  assert(here.checkpoint > 0 && here.at == s.now().at && here.note == "before it is wrong");
+  assert(s.step("over").line == 6 && s.step("line", 1, true).line == 5 && s.now().at == here.at);
+  assert(s.step("out").function == "main" && s.step("quantum").tick == here.tick + 2);
+  assert(s.restart(here.checkpoint).at == here.at && s.value("n") == 7);
+  assert(s.checkpoints().size() == 1 && s.checkpoints()[0].tick == here.tick);
+  s.remove_checkpoint(here.checkpoint);
+  assert(s.checkpoints().empty());
+  sentence_of([&] { s.restart(here.checkpoint); }, -32000);
+  sentence_of([&] { s.step("sideways"); }, -32602);
+}
+
 void several_processes(backstep::Session& s) {
   using backstep::Processes;
   assert(s.count("call add", {.processes = Processes::all()}) == 10);
@@ -191,6 +205,7 @@ int main(int, char** argv) {
   movement(s);
   both_at_once(s);
   bookmarks(s);
+  steps_and_checkpoints(s);
   several_processes(s);
   events_that_stay(s);
   queries_and_assertions(s);

@@ -54,6 +54,11 @@ with backstep.open("one") as s:
     assert s.count("call add", start="fifth") == 5  # it is behind the first instructions
     s.remove_bookmark("fifth"), s.remove_bookmark("again")
     assert s.bookmarks() == []
+    kept = s.checkpoint("n is 5")
+    assert s.step(by="out").function == "main" and s.step(by="line", back=True).function == "add"
+    assert s.restart(kept).at == here.at == kept.at and s.value("n") == 5 and s.checkpoints() == [kept]
+    s.remove_checkpoint(kept)
+    assert s.checkpoints() == []
     assert s.count("call add", processes="all") == 10
     (share,) = s.count_by_process("call add")
     assert (share["process"], share["count"]) == (1, 10) and share["pid"] == s.info()["pid"]
@@ -81,7 +86,7 @@ with backstep.open("one") as s:
             pass
     s.on_progress = None
     assert s.count("call add") == 10
-    for wrong in (lambda: s.remove_bookmark("fifth"), lambda: s.bookmark("50%"), lambda: s.count("call add", processes=[9]),
+    for wrong in (lambda: s.remove_bookmark("fifth"), lambda: s.restart(kept), lambda: s.step(by="word"), lambda: s.bookmark("50%"), lambda: s.count("call add", processes=[9]),
                   lambda: s.value("nothing"), lambda: s.count("call nothing"), lambda: s.goto("nowhere"), lambda: s.sql("SELECT"), lambda: s.ask("nothing"), lambda: s.check("nver x"),
                   lambda: s.query("goto nowhere")):
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A question that would take a quarter of an hour ends when its client cancels it, however early, and when the client
-# vanishes, whichever end of it goes first.
+# vanishes, whichever end of it goes first, and when the one that listens at a socket ends.
 source "$(dirname "$0")/lib.bash"
 cat >long.c <<'C'
 int main(void) {
@@ -53,6 +53,28 @@ session = start()
 say(session, asked)
 session.stdout.close()
 ends(session, "stdout closed")
+
+# On a socket each client has a session of its own: one is answered while another one waits, and all end with the server.
+import signal, socket
+server = subprocess.Popen([sys.argv[1], "session", "--listen", "socket", "long"], stderr=subprocess.PIPE, text=True)
+assert "a session is at" in server.stderr.readline()
+
+def client():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(patience)
+    s.connect("socket")
+    return s
+
+busy, other = client(), client()
+busy.sendall(asked.encode())
+assert b"progress" in busy.recv(100)
+other.sendall(b'{"id": 1, "method": "version"}\n')
+assert b'"result"' in other.recv(1000)
+client().close()
+server.send_signal(signal.SIGINT)
+ends(server, "interrupted")
+while busy.recv(1000): pass  # what was on its way, and then the end
+assert not other.recv(1000) and not os.path.exists("socket")
 PY
 "$PYTHON" ask.py "$BACKSTEP" || fail "a session that does not end"
 ok
