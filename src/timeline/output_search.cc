@@ -3,7 +3,12 @@
 // comes in the order of the log, so the lengths there say which byte belongs to which call. Text that several
 // calls wrote one after the other, a line piece by piece, is found at the call that wrote its first byte.
 // stdout and stderr are two streams.
+//
+// What was read is in the log as a whole, so for that nothing is replayed; each descriptor is a stream.
+#include <sys/syscall.h>
+
 #include <algorithm>
+#include <map>
 
 #include "recording/codec.h"
 #include "timeline/timeline.h"
@@ -36,6 +41,9 @@ class Stream {
     drop(recent_.size() > text_.size() ? recent_.size() - text_.size() + 1 : 0);
     return nullptr;
   }
+
+  // The earliest of those that it still speaks of; null: there is none.
+  const Write* first() const { return parts_.empty() ? nullptr : parts_.front().write; }
 
  private:
   struct Part {
@@ -128,6 +136,54 @@ std::optional<Moment> Timeline::find_output(const std::string& text, uint64_t fr
   }
   attention.stop_asked = ear.stop_asked;
   return std::nullopt;
+}
+
+}  // namespace backstep::timeline
+
+namespace backstep::timeline {
+namespace {
+
+bool is_read(uint16_t nr) {
+  for (const int read :
+       {SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_preadv2, SYS_recvfrom, SYS_recvmsg})
+    if (nr == read) return true;
+  return false;
+}
+
+}  // namespace
+
+std::optional<Moment> Timeline::find_input(const std::string& text, uint64_t from) const {
+  struct Input {
+    std::map<uint64_t, Write> calls;  // of one descriptor, as far as its stream may speak of them
+    Stream stream;
+  };
+  std::map<uint64_t, Input> inputs;  // by descriptor
+  std::optional<Moment> found;
+  log_.each(from, [&](const Moment& m, std::span<const uint8_t> bytes) {
+    if (m.kind != recording::EventKind::Syscall || (!is_read(m.nr) && m.nr != SYS_close && m.nr != SYS_dup2))
+      return true;
+    recording::Event e;
+    Tick tick = 0;
+    recording::decode_event(bytes, tick, e);
+    const uint64_t fd = e.args[m.nr == SYS_dup2 ? 1 : 0];
+    if (!is_read(m.nr)) {  // from here on it is something else
+      inputs.erase(fd);
+      return true;
+    }
+    if (e.result <= 0) return true;
+    std::string data;
+    for (const recording::Piece& piece : e.pieces)
+      if (piece.kind == recording::PieceKind::OutAtArg || piece.kind == recording::PieceKind::OutAt)
+        data.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+    if (m.nr != SYS_recvmsg) data.resize(std::min<size_t>(data.size(), static_cast<size_t>(e.result)));
+    Input& input = inputs.try_emplace(fd, Input{{}, Stream(text)}).first->second;
+    const Write& call = input.calls.try_emplace(m.event, Write{m, false, data.size(), ""}).first->second;
+    if (const Write* w = input.stream.append(call, data)) found = w->moment;
+    if (const Write* first = input.stream.first())
+      input.calls.erase(input.calls.begin(), input.calls.lower_bound(first->moment.event));
+    return !found;
+  });
+  return found;
 }
 
 }  // namespace backstep::timeline

@@ -75,6 +75,8 @@ class Timeline {
   std::optional<Worker::Steps> steps(Tick from, const Position& to, uint64_t most);
   // The call whose output holds `text`, or its first byte: the first one from event `from` on.
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
+  // Likewise, the call that read it.
+  std::optional<Moment> find_input(const std::string& text, uint64_t from) const;
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
   Swept sweep(const Sweep& sweep);
   // While this is set sweeps only add up what they would replay, and find nothing.
