@@ -40,7 +40,7 @@ constexpr const char* kHelp =
     "  goto @TICK[:0xPC]        a control point (without PC, or just TICK: the start of the tick)\n"
     "  goto event N             the moment of event N of the log ('backstep dump' lists them)\n"
     "  goto start | end | N%    first and last moment; N percent of the run\n"
-    "  goto output TEXT         where TEXT was written to stdout or stderr, from here on\n"
+    "  goto output TEXT         where TEXT was written, from here on: to stdout or stderr, else anywhere\n"
     "  goto input TEXT          where TEXT was read, from here on: from a file, a pipe, a socket\n"
     "  goto 14:03:22.5, +1.5s   a time of the day, or from the start of the recording on (+200ms, +2m)\n"
     "  goto next KIND           the next signal, fork, exec, thread (start or end), turn, output, call "
