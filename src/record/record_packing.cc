@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -25,10 +24,8 @@
 
 #include <array>
 
-#include "base/fd.h"
 #include "record/recorder.h"
 #include "recording/log_packer.h"
-#include "recording/shared_folder.h"
 
 namespace backstep::recorder {
 
@@ -73,12 +70,6 @@ int make_packer(void* given) {
   return 0;
 }
 
-// Somebody is at it.
-bool is_packed(const recording::Recording& recording) {
-  const Fd lock(recording::open_file(recording.base() + "/packing", O_RDONLY | O_CLOEXEC));
-  return lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
-}
-
 }  // namespace
 
 void Recorder::look_after_space() {
@@ -96,7 +87,7 @@ void Recorder::pack_at_end() {
 
 void Recorder::start_packing() {
   if (!options_.pack || detached_ || vfork_ || is_foreign() || folder_fd() >= 0 || tree_.has(Tree::kReaper) ||
-      is_packed(recording_))
+      recording::is_packing(recording_))
     return;
   std::string words[] = {"backstep", "pack", "--logs", recording_.dir()};
   std::array<char*, std::size(words) + 1> argv{};

@@ -1,6 +1,8 @@
 // Nothing here can lose a log, whoever is killed when: a file is packed when nobody writes to it any more,
 // into another file, which takes its name (rename) when it is whole and on the disk. Readers have the one or
-// the other, and both say the same: offsets, numbers and checksums of events are not changed (format.h).
+// the other, and both say the same: offsets, numbers and checksums of events are not changed (format.h). The
+// new file has no name until then, so who copies the folder meanwhile does not meet half of one. And the
+// lock of the one who packs is on a file that is there anyway.
 //
 // Who is still at work on a log holds a lock on its last part. It is complete when that is free; the parts
 // before it are when the next one has begun (log_parts.h).
@@ -31,6 +33,7 @@
 #include "recording/log_parts.h"
 #include "recording/log_reader.h"
 #include "recording/shared_folder.h"
+#include "recording/tree.h"
 
 namespace backstep::recording {
 namespace {
@@ -70,10 +73,11 @@ uint64_t packable_header(std::span<const uint8_t> file) {
 
 class PackedFile {
  public:
-  explicit PackedFile(std::string path)
-      : path_(std::move(path)), fd_(make()), context_(ZSTD_createCCtx(), ZSTD_freeCCtx) {}
+  // `log`: the file that it is made from.
+  explicit PackedFile(const std::string& log)
+      : path_(log + ".packing"), fd_(make(log)), context_(ZSTD_createCCtx(), ZSTD_freeCCtx) {}
   ~PackedFile() {
-    if (fd_) remove_file(path_);
+    if (fd_ && named_) remove_file(path_);
   }
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
@@ -107,13 +111,26 @@ class PackedFile {
   void replace(const std::string& log, const struct stat& before) {
     const timespec times[] = {before.st_atim, before.st_mtim};
     futimens(fd_.get(), times);
-    if (fdatasync(fd_.get()) != 0 || move_file(path_, log) != 0) fail(errno);
+    if (fdatasync(fd_.get()) != 0) fail(errno);
+    const Place place(path_);
+    if (!named_ && linkat(AT_FDCWD, path_of_fd(fd_.get()).c_str(), place.folder, place.name.c_str(),
+                          AT_SYMLINK_FOLLOW) != 0)
+      fail(errno);
+    named_ = true;
+    if (move_file(path_, log) != 0) fail(errno);
     fd_.reset();
   }
 
  private:
-  Fd make() const {
+  Fd make(const std::string& log) {
     remove_file(path_);  // of one who was killed
+    // In a folder of several users a new file needs the rights that make_file gives it.
+    const std::string folder = log.substr(0, log.rfind('/'));
+    struct stat st {};
+    const bool of_one_user = stat(folder.c_str(), &st) == 0 && (st.st_mode & (S_IRWXG | S_ISVTX)) == 0;
+    if (of_one_user)
+      if (Fd fd(open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)); fd) return fd;
+    named_ = true;
     Fd fd(make_file(path_, O_WRONLY | O_EXCL | O_CLOEXEC));
     if (!fd) fail(errno);
     return fd;
@@ -123,6 +140,7 @@ class PackedFile {
   }
 
   std::string path_;
+  bool named_ = false;  // there is a file at path_
   Fd fd_;
   std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context_;
   std::vector<uint8_t> frame_;
@@ -162,7 +180,7 @@ bool pack_part(const std::string& path) {
         !has_sum(rest.first(used), static_cast<uint32_t>(chunk.state >> 32)))
       return false;
     if (!packed) {
-      packed = std::make_unique<PackedFile>(path + ".packing");
+      packed = std::make_unique<PackedFile>(path);
       packed->write(file.data(), begin);
     }
     packed->add(chunk, rest.first(used));
@@ -178,11 +196,15 @@ bool is_log_open(const std::string& path) {
   return log && flock(log.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+bool is_packing(const Recording& recording) {
+  const Fd lock(open_file(Tree::path(recording), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return lock && flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
 uint64_t pack_logs(const Recording& recording, bool follow, bool wait) {
   using namespace std::chrono_literals;
   constexpr auto kFirstPause = 10ms, kLongestPause = 1000ms;
-  const std::string lock_path = recording.base() + "/packing";
-  const Fd lock(make_file(lock_path, O_RDWR | O_CLOEXEC));
+  const Fd lock(open_file(Tree::path(recording), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!lock || flock(lock.get(), wait ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) return 0;
   uint64_t freed = 0;
   std::map<uint64_t, uint32_t> done;  // parts of each log
@@ -206,7 +228,6 @@ uint64_t pack_logs(const Recording& recording, bool follow, bool wait) {
     struct stat st {};
     if (fstat(lock.get(), &st) != 0 || st.st_nlink == 0) return freed;  // the recording was removed
   }
-  remove_file(lock_path);
   return freed;
 }
 

@@ -23,4 +23,7 @@ bool is_log_open(const std::string& path);
 // it.
 uint64_t pack_logs(const Recording& recording, bool follow, bool wait);
 
+// Is somebody at it?
+bool is_packing(const Recording& recording);
+
 }  // namespace backstep::recording
