@@ -359,10 +359,8 @@ std::string GdbServer::undone_text(const Arrival& arrival) {
     const char* name = guest::syscall_row(nr).name;
     writer = fmt::format("system call {}", name ? name : std::to_string(nr));
   }
-  return fmt::format(
-      "backstep: in front of the {} of thread {} at {} that made the old value of the new one; stepi makes "
-      "it again\n",
-      writer, tid, timeline::point_text(now.tick, now.pc));
+  return fmt::format("backstep: in front of the {} that changed it (thread {}, {}); stepi makes it again\n",
+                     writer, tid, timeline::point_text(now.tick, now.pc));
 }
 
 // gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
