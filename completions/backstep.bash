@@ -20,12 +20,12 @@ _backstep() {
 
   local options='' takes=''
   case $command in
-    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --host --no-cache -h --help" ;;
+    record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --limit --no-pack --host --no-cache -h --help" ;;
     replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="-w --wide --json -h --help" ;;
-    dump) options="-a --all -n --limit --from -k --kind --failed --grep -s --strings -p --process --pc --json -h --help" ;;
+    dump) options="-a --all -n --limit --from -k --kind --failed --grep -s --strings -p --process --clock --pc --json -h --help" ;;
     syscalls) options="-p --process --from --to --failed -n --limit --last -s --strings --summary --json -h --help" ;;
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
@@ -53,7 +53,7 @@ _backstep() {
     trace) options="--level --budget --remove --jobs --hosts --at-once --job-seconds --tries --job-program --job-options --job -p --process --from --to --json --no-cache -h --help" ;;
     checkpoints) options="--make --every --remove --verify --json --no-cache -p --process -h --help" ;;
     rm) options="-f --force --all --older --keep --passed -h --help" ;;
-    pack) options="-q --quiet -h --help" ;;
+    pack) options="-q --quiet --sources --logs -h --help" ;;
     help)
       mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
       return

@@ -41,6 +41,18 @@ std::string format_size(uint64_t bytes) {
   return fmt::format("{:.0f} TB", x);
 }
 
+uint64_t parse_size(const std::string& text) {
+  static constexpr std::pair<const char*, double> kUnits[] = {
+      {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  while (*end == ' ') end++;
+  for (const auto& [unit, size] : kUnits)
+    if (end != text.c_str() && std::string(end) == unit && number >= 0 && number * size < 9e18)
+      return static_cast<uint64_t>(number * size);
+  throw Error(fmt::format("'{}' is no size: write 500MB or 4GB", text), kExitUsage);
+}
+
 std::string format_duration(int64_t ns) {
   if (ns < 0) return "-" + format_duration(-ns);
   double x = static_cast<double>(ns);

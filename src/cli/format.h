@@ -10,8 +10,10 @@
 
 namespace backstep::cli {
 
-std::string format_count(uint64_t n);                 // 1,234,567
-std::string format_size(uint64_t bytes);              // 512 B, 1.2 kB, 34 MB
+std::string format_count(uint64_t n);     // 1,234,567
+std::string format_size(uint64_t bytes);  // 512 B, 1.2 kB, 34 MB
+// "500MB", "1.5 GB", "4096". Throws Error.
+uint64_t parse_size(const std::string& text);
 std::string format_duration(int64_t ns);              // 850 ns, 1.24 ms, 3.02 s, 2 min 05 s, 3 h 12 min
 std::string format_time(int64_t realtime_ns);         // 2024-05-01 13:07:22, local time
 std::string format_time_iso(int64_t realtime_ns);     // 2024-05-01T11:07:22.123456789Z

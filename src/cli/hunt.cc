@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "cli/format.h"
 #include "recording/library.h"
+#include "recording/log_packer.h"
 
 namespace backstep::cli {
 namespace {
@@ -69,6 +70,7 @@ Run run_once(RecordOptions options, const Ear& ear) {
   if (pipe2(ends, O_CLOEXEC) != 0) throw Error("cannot make a pipe: " + errno_text(errno));
   Fd from(ends[0]), to(ends[1]);
   options.quiet = true;
+  options.pack = false;  // most are removed at once
   const pid_t child = fork();
   if (child < 0) throw Error("cannot start another process: " + errno_text(errno));
   if (child == 0) {
@@ -161,6 +163,7 @@ int run_until_failure(const RecordOptions& options, const Hunt& hunt) {
     if (!options.quiet) fmt::print(stderr, "backstep: no failure in {}\n", runs_text(passed));
     return 0;
   }
+  if (options.pack) recording::pack_logs(recording::Recording(run.recording), false, true);
   if (!options.quiet)
     fmt::print(stderr, "backstep: run {} {} ({}); its recording is {}\n", format_count(passed + 1), why,
                run.how(), run.recording);

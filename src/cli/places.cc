@@ -11,6 +11,15 @@ void Places::add(const recording::Event& event) {
   mappings_.push_back({event.addr, event.addr + event.length, event.offset, event.text, event.key});
 }
 
+void Places::add_ancestors(const recording::FileHeader& child) {
+  if (static_cast<recording::Birth>(child.birth) != recording::Birth::Fork || child.parent >= child.process)
+    return;
+  recording::LogReader parent(recording_.log_path(child.parent));
+  add_ancestors(parent.file().header());
+  recording::Event event;
+  while (parent.next(event) && event.number < child.parent_event) add(event);
+}
+
 Places::Found Places::find(Address pc) {
   Found found;
   for (auto m = mappings_.rbegin(); m != mappings_.rend(); ++m) {

@@ -19,6 +19,8 @@ class Places {
 
   // Events in their order; later mappings hide earlier ones.
   void add(const recording::Event& event);
+  // What a forked child's log begins with: what its parent had mapped at the fork.
+  void add_ancestors(const recording::FileHeader& child);
 
   struct Found {
     std::string file;      // path that was mapped; empty: no file

@@ -6,11 +6,23 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/format.h"
 #include "cli/hunt.h"
 #include "cli/options.h"
 #include "record/record.h"
 
 namespace backstep::cli {
+namespace {
+
+// Less has no room for what a program begins with.
+uint64_t at_least_a_megabyte(const std::string& limit) {
+  constexpr uint64_t kLeast = 1'000'000;
+  const uint64_t bytes = parse_size(limit);
+  if (bytes < kLeast) throw Error(fmt::format("--limit {}: at least 1MB", limit), kExitUsage);
+  return bytes;
+}
+
+}  // namespace
 
 int record_command(const Args& args) {
   RecordOptions options;
@@ -60,6 +72,15 @@ int record_command(const Args& args) {
                   "first debugging session finds them already (default: none)")
       .type_name("SECONDS")
       .between(0.0, 1e6);
+  std::string limit;
+  line.add_option("--limit", limit,
+                  "end the recording, not the program, when its events have taken so\n"
+                  "much room, as 500MB or 4GB (before they are compressed)")
+      .type_name("SIZE");
+  bool no_pack = false;
+  line.add_flag("--no-pack", no_pack,
+                "do not compress long logs in the background; 'backstep pack' does\n"
+                "it later");
   line.add_option("--host", options.host,
                   "name of this host in a distributed run, for 'backstep cluster'\n"
                   "(default: the machine's)")
@@ -92,6 +113,8 @@ int record_command(const Args& args) {
     throw Error("record what? usage: backstep record [-o DIR] [options] [--] PROGRAM [ARG...]", kExitUsage);
   options.check_deep = check == "deep";
   if (no_follow) options.follow.clear();
+  options.pack = !no_pack;
+  if (!limit.empty()) options.limit = at_least_a_megabyte(limit);
   if (chaos == "random") {
     options.chaos = random_seed();
   } else if (!chaos.empty()) {

@@ -25,6 +25,17 @@ bool without_gdb(const Args& args) {
   });
 }
 
+// What stands behind DIR is gdb's; an option of ours there was not meant for it. (-q and -h gdb has, too.)
+void refuse_own_options(const CommandLine& line, const Args& behind) {
+  for (const std::string& arg : behind) {
+    if (arg == "--" || arg == "--args") return;
+    if (arg == "-q" || arg == "--quiet" || !arg.starts_with('-') || line.leading_options({arg}) == 0)
+      continue;
+    throw Error(fmt::format("{} goes in front of the recording's name: what is behind that is gdb's", arg),
+                kExitUsage);
+  }
+}
+
 }  // namespace
 
 int replay_command(const Args& args) {
@@ -89,7 +100,10 @@ int replay_command(const Args& args) {
     size_t n = line.leading_options(args);
     if (n < args.size() && args[n] != "--" && !args[n].starts_with('-')) n++;  // DIR
     own.resize(n);
-    if (n < args.size() && args[n] == "--") n++;
+    if (n < args.size() && args[n] == "--")
+      n++;
+    else
+      refuse_own_options(line, Args(args.begin() + static_cast<ptrdiff_t>(n), args.end()));
     options.gdb_args.assign(args.begin() + static_cast<ptrdiff_t>(n), args.end());
   }
   if (auto status = line.parse_args(own)) return *status;

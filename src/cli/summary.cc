@@ -48,18 +48,6 @@ void count(const Event& event, Summary& s) {
   }
 }
 
-// What a forked child has mapped begins with what its parent had mapped at the fork.
-void add_ancestors(const recording::Recording& recording, const recording::FileHeader& header,
-                   Places& places) {
-  if (static_cast<recording::Birth>(header.birth) != recording::Birth::Fork ||
-      header.parent >= header.process)
-    return;
-  LogReader parent(recording.log_path(header.parent));
-  add_ancestors(recording, parent.file().header(), places);
-  Event event;
-  while (parent.next(event) && event.number < header.parent_event) places.add(event);
-}
-
 }  // namespace
 
 Summary summarize(const recording::Library& library, const recording::Recording& recording,
@@ -68,7 +56,7 @@ Summary summarize(const recording::Library& library, const recording::Recording&
   Places places(library, recording);
   try {
     LogReader log(recording.log_path(process));
-    add_ancestors(recording, log.file().header(), places);
+    places.add_ancestors(log.file().header());
     Event event;
     while (log.next(event)) {
       count(event, s);

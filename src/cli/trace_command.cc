@@ -20,19 +20,6 @@
 namespace backstep::cli {
 namespace {
 
-// 500MB, 1.5 GB, 4096. Throws Error.
-uint64_t bytes_of(const std::string& text) {
-  static constexpr std::pair<const char*, double> kUnits[] = {
-      {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  while (*end == ' ') end++;
-  for (const auto& [unit, size] : kUnits)
-    if (end != text.c_str() && std::string(end) == unit && number >= 0 && number * size < 9e18)
-      return static_cast<uint64_t>(number * size);
-  throw Error(fmt::format("'{}' is no size: write 500MB or 4GB", text), kExitUsage);
-}
-
 // What there is of a window, in all of its files.
 struct Kept {
   timeline::Position from, to;
@@ -133,7 +120,7 @@ int trace_command(const Args& args) {
     cluster::run_job(jobs.job, asking.replay);
     return 0;
   }
-  const uint64_t most = bytes_of(budget);
+  const uint64_t most = parse_size(budget);
   if (jobs.wanted() && level > 1) throw Error("jobs make level 1 only", kExitUsage);
   if (jobs.wanted()) level = 1;
   if (remove && level) throw Error("--remove and making tables exclude each other", kExitUsage);

@@ -20,6 +20,8 @@ struct RecordOptions {
   std::string follow = "*";          // which programs that it becomes or starts are recorded, too: a pattern;
                                      // empty: only the first process
   double checkpoints = 0;            // make checkpoints every so many seconds of CPU time; 0: none
+  uint64_t limit = 0;                // end the recording, not the program, when it has so many bytes; 0: none
+  bool pack = true;                  // compress long logs in the background
   std::string host;                  // name of this machine in a distributed run; empty: the machine's own
   EngineOptions engine;
   std::function<void(const std::string& dir)> made;  // called when the folder is there

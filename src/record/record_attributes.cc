@@ -119,6 +119,9 @@ int64_t Recorder::do_prctl(const Syscall& row, const uint64_t args[6]) {
       result = execute(row, SYS_prctl, args);
       if (result == 0) call_in_body(SYS_prctl, args);
       break;
+    case PR_SET_CHILD_SUBREAPER:
+      if (args[1]) tree_.set(recording::Tree::kReaper);
+      [[fallthrough]];
     default:
       result = execute(row, SYS_prctl, args);
       break;

@@ -133,6 +133,7 @@ void Recorder::keep_folder() {
 void Recorder::use_folder(int fd) {
   bs_record.our_fds[kFolderFd] = fd;
   recording_.reach_by(recording::path_of_fd(fd));
+  log_.reach_by(recording_.log_path(origin_.process));
 }
 
 int Recorder::folder_fd() const {

@@ -181,6 +181,7 @@ void Recorder::prepare(CpuLevel level) {
   s.our_fds[kLogFd] = log_.fd();
   if (void* vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_NOW))
     s.vdso_clock_gettime = reinterpret_cast<long (*)(int, void*)>(dlsym(vdso, "__vdso_clock_gettime"));
+  look_after_space();
   published_.begin();
   bs_record.letters = published_.letters_flag();
   process_.map.set_listener(&published_);
@@ -575,6 +576,7 @@ void Recorder::close_recording(EndKind kind, int64_t status, Address pc, bool as
   save_manifest();
   const bool crashed = kind == EndKind::Signal && recording::is_crash(static_cast<int>(status));
   if (crashed) tree_.note_crash(origin_.process);
+  pack_at_end();
   auto& end = *manifest_.end;
   std::string more;
   if (const uint64_t logs = tree_.last_number(); logs > 1) more += fmt::format(", {} process logs", logs);

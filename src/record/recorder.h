@@ -513,6 +513,13 @@ class Recorder final : public guest::Placer {
   int64_t set_mm_exe(int fd);
   guest::ProgramLayout program_layout() const;
 
+  // --- record_packing.cc ---
+  void look_after_space();
+  void start_packing();
+  void pack_at_end();
+  std::string take_space(uint64_t bytes);
+  void announce(const std::string& text) const;
+
   RecordOptions options_;
   recording::Library library_;
   recording::Recording recording_;

@@ -26,6 +26,8 @@ void walk(Succession& s, Text text, Number number, List list) {
   auto checkpoints = static_cast<int64_t>(s.options.checkpoints * 1e9);
   number(checkpoints);
   s.options.checkpoints = static_cast<double>(checkpoints) / 1e9;
+  number(s.options.limit);
+  number(s.options.pack);
   number(s.options.engine.cache_size);
   number(s.options.engine.links);
   number(s.options.engine.max_block);

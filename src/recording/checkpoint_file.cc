@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "recording/format.h"
+#include "recording/log_parts.h"
 #include "recording/shared_folder.h"
 
 namespace backstep::recording {
@@ -100,9 +101,9 @@ uint64_t identity_of_log(const std::string& path) {
     ChunkHeader chunk;
   } bytes{};
   Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd || pread(fd.get(), &bytes.file, sizeof bytes.file, 0) != sizeof bytes.file ||
-      pread(fd.get(), &bytes.chunk, sizeof bytes.chunk, bytes.file.header_size) < 0)
+  if (!fd || pread(fd.get(), &bytes.file, sizeof bytes.file, 0) != sizeof bytes.file)
     throw Error(fmt::format("cannot read the log {}: {}", path, errno_text(errno)));
+  read_first_chunk(fd.get(), bytes.file.header_size, bytes.chunk);
   // These change while the recorder is at work, and when it closes the chunk.
   bytes.chunk.state = 0;
   bytes.chunk.capacity = bytes.chunk.header_crc = 0;

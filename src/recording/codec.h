@@ -1,5 +1,6 @@
 // Numbers in event bodies: LEB128 varints, zigzag for signed ones. Inline, for the hot world.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "base/hot.h"
@@ -67,6 +68,10 @@ inline uint32_t chunk_header_crc(ChunkHeader header) {
   header.state = 0;
   header.header_crc = 0;
   return hot::crc32c(0, &header, sizeof header);
+}
+
+inline uint32_t packed_header_check(const PackedHeader& packed, const ChunkHeader& chunk) {
+  return hot::crc32c(hot::crc32c(0, &packed, offsetof(PackedHeader, header_check)), &chunk, sizeof chunk);
 }
 
 // Reads within [p, end); `ok` turns false when the bytes run out.

@@ -1,7 +1,9 @@
 // The log of one process, to the byte (docs/trace-format.md is the prose version and must agree).
 //
-//   file   := FileHeader chunk*
+//   file   := FileHeader chunk*             the first part of a log; a long one has others:
+//   part   := PartHeader chunk*
 //   chunk  := ChunkHeader event*            (capacity bytes in the file; `used` of them hold events)
+//           | PackedHeader ChunkHeader frame      the same, compressed when the part was complete
 //   event  := kind:u8 flags:u8 nr:u16 size:u32 body check:u16
 //   size   counts the whole event; check is the low half of the chunk's running CRC-32C over all bytes of
 //   the chunk's events up to it, the check fields themselves left out.
@@ -52,11 +54,15 @@
 namespace backstep::recording {
 
 inline constexpr char kLogMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'G'};
-// 4: without Channel events, TextAt and monotonic time; 3: nor order; 2: nor Resize; 1: nor Gap
-inline constexpr uint32_t kLogVersion = 5;
-inline constexpr uint32_t kOrderVersion = 4;         // from here on events have an order
-inline constexpr uint32_t kChannelVersion = 5;       // … and channels are named
-inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
+inline constexpr char kPartMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'L', 'P'};
+// 5: without parts and packed chunks; 4: nor Channel events, TextAt and monotonic time; 3: nor order; 2: nor
+// Resize; 1: nor Gap
+inline constexpr uint32_t kLogVersion = 6;
+inline constexpr uint32_t kOrderVersion = 4;          // from here on events have an order
+inline constexpr uint32_t kChannelVersion = 5;        // … and channels are named
+inline constexpr uint32_t kPartsVersion = 6;          // … there may be parts and packed chunks
+inline constexpr uint32_t kChunkMagic = 0x4b4e4843;   // "CHNK"
+inline constexpr uint32_t kPackedMagic = 0x5a4e4843;  // "CHNZ"
 
 struct FileHeader {
   char magic[8];
@@ -70,6 +76,30 @@ struct FileHeader {
   uint64_t check;         // CRC-32C of the bytes before it
 };
 static_assert(sizeof(FileHeader) == 64);
+
+// What a part of a log begins with, but for the first. Offsets in a log count as if it were one file, of
+// which nothing is packed: so they stay what they are.
+struct PartHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_size;  // where the first chunk starts in this file
+  uint64_t process;      // as in the log's FileHeader
+  uint64_t part;         // 2, 3, …
+  uint64_t first_chunk;  // index of the first chunk
+  uint64_t start;        // its offset in the log
+  uint64_t reserved;     // 0
+  uint64_t check;        // CRC-32C of the bytes before it
+};
+static_assert(sizeof(PartHeader) == 64);
+
+// A packed chunk: this, the ChunkHeader as it was, and the frame.
+struct PackedHeader {
+  uint32_t magic;
+  uint32_t size;          // of the Zstandard frame of the chunk's events
+  uint32_t check;         // CRC-32C of the frame
+  uint32_t header_check;  // CRC-32C of the 12 bytes before it and the ChunkHeader
+};
+static_assert(sizeof(PackedHeader) == 16);
 
 // How a log begins. A process has a new log after each execve.
 enum class Birth : uint64_t {

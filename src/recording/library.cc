@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/hot.h"
 #include "base/nearest.h"
+#include "recording/log_packer.h"
 #include "recording/made_here.h"
 #include "recording/shared_folder.h"
 
@@ -92,11 +93,9 @@ std::vector<uint64_t> Recording::processes() const {
 // Each recorder has a lock on its log, which the kernel takes back when the last process that has it open is
 // gone, however that ended.
 bool Recording::is_being_made() const {
-  for (uint64_t process : processes()) {
-    const Fd log(open(log_path(process).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (log && flock(log.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
-  }
-  return false;
+  const std::vector<uint64_t> all = processes();
+  return std::any_of(all.begin(), all.end(),
+                     [&](uint64_t process) { return is_log_open(log_path(process)); });
 }
 
 uint64_t Recording::size() const {
@@ -296,7 +295,12 @@ void Library::discard(const Recording& recording) const {
   bool was_latest = !ec && fs::equivalent(latest, recording.dir(), ec);
 
   forget_made_here(recording.dir());
-  fs::remove_all(recording.dir(), ec);
+  // Who packs its logs may make a file there at that moment, and then finds the folder gone.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; i++) {
+    fs::remove_all(recording.dir(), ec);
+    if (ec != std::errc::directory_not_empty) break;
+  }
   if (ec) throw Error(fmt::format("cannot remove {}: {}", recording.dir(), errno_text(ec.value())));
   if (!was_latest) return;
   auto rest = list();

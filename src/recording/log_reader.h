@@ -3,9 +3,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/context.h"
@@ -16,12 +18,20 @@ namespace backstep::recording {
 // Verified events of one chunk.
 struct Chunk {
   std::span<const uint8_t> events;
+  std::shared_ptr<const uint8_t[]> memory;  // that they are in, if the chunk is packed; null: the file's
+  uint64_t size = 0;                        // bytes of them
   uint64_t first_event = 0;
   Tick first_tick = 0;
   uint64_t first_order = 0;
   uint64_t wall_ns = 0, monotonic_ns = 0;  // when it was opened; monotonic 0: not known
-  uint64_t offset = 0;                     // in the file, where its header is
+  uint64_t offset = 0;                     // in the log (format.h: PartHeader), where its header is
   uint32_t index = 0;
+
+  // Of a long log not all can be in memory unpacked: LogFile::again has the events again.
+  void forget_events() {
+    if (memory) events = {};
+    memory.reset();
+  }
 };
 
 class LogFile {
@@ -37,18 +47,55 @@ class LogFile {
   // That chunk again, in a reader that has not come by it: what is before it is not looked at. Nullopt: it is
   // not there, or damaged.
   std::optional<Chunk> seek(uint64_t offset, uint32_t index, uint64_t first_event, uint64_t wall_ns);
+  // A chunk that next() has found before, with its events.
+  Chunk again(const Chunk& chunk) const;
   const std::optional<std::string>& damage() const { return damage_; }
-  uint64_t size() const { return data_.size(); }
+  uint64_t size() const { return size_; }        // unpacked
   uint64_t position() const { return offset_; }  // for progress
   const FileHeader& header() const { return header_; }
   uint64_t start_ns() const;  // CLOCK_REALTIME when the first chunk was opened; 0: it was not
 
  private:
+  // One file.
+  struct Part {
+    std::span<const uint8_t> data;
+    uint64_t mapped = 0;
+    uint64_t start = 0;  // offset of its first chunk in the log
+    uint64_t begin = 0;  // … in the file
+  };
+  // A chunk as it lies there.
+  struct Found {
+    ChunkHeader header{};
+    const uint8_t* start = nullptr;  // of its events
+    uint64_t available = 0;          // bytes there that may be its
+    uint64_t stored = 0;             // bytes from it to the next one, in the file
+    std::shared_ptr<const uint8_t[]> memory;
+  };
+
+  Part open_part(const std::string& path, bool last);
+  void take_header(const std::string& path);
+  void add_parts(uint32_t count);
+  bool enter_part();
+  std::optional<Found> find();
+  std::optional<Found> find_packed(const Part& part, uint64_t at) const;
+  void check_rest(const Found& found, uint64_t used);
+  struct Spot {
+    size_t part;
+    uint64_t at;
+  };
+  std::optional<Spot> spot_of(uint64_t offset) const;
+
   std::string path_;
-  std::span<const uint8_t> data_;
-  uint64_t mapped_ = 0;
+  std::vector<Part> parts_;
+  size_t part_ = 0;  // where the next chunk is, if it is not behind its end
+  uint64_t at_ = 0;  // … in its file
+  uint64_t size_ = 0;
+  // What was unpacked last, with the frame that it was unpacked from.
+  static constexpr size_t kKept = 8;
+  mutable std::pair<const uint8_t*, std::shared_ptr<const uint8_t[]>> unpacked_[kKept];
+  mutable size_t unpacked_next_ = 0;
   FileHeader header_{};
-  uint64_t offset_ = 0, events_ = 0;
+  uint64_t offset_ = 0, events_ = 0;  // offset: of the next chunk in the log
   uint32_t chunks_ = 0;
   bool ended_ = false;  // the last event so far is an End
   std::optional<std::string> damage_;
@@ -123,7 +170,8 @@ class LogReader {
 
  private:
   LogFile file_;
-  std::span<const uint8_t> rest_;
+  Chunk chunk_;
+  std::span<const uint8_t> rest_;  // of its events
   Tick tick_ = 0;
   uint64_t order_ = 0, first_order_ = 0, wall_ns_ = 0, monotonic_ns_ = 0;
   uint64_t number_ = 0;

@@ -17,10 +17,13 @@
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "engine/layout.h"
+#include "recording/log_parts.h"
 #include "recording/shared_folder.h"
 #include "recording/tree.h"
 
@@ -58,6 +61,14 @@ int write_zeroes(int fd, uint64_t offset, uint64_t size) {
   return 0;
 }
 
+// In one piece: a recorder that is killed leaves no header or a whole one.
+template <class Header>
+bool write_header(int fd, const Header& header) {
+  std::array<std::byte, kPage> page{};
+  std::memcpy(page.data(), &header, sizeof header);
+  return pwrite(fd, page.data(), page.size(), 0) == static_cast<ssize_t>(page.size());
+}
+
 }  // namespace
 
 int move_fd_high(int fd, int least) {
@@ -93,8 +104,11 @@ LogWriter::LogWriter(const std::string& path, const Origin& origin, const Tree& 
 }
 
 void LogWriter::open(const std::string& path, const Origin& origin) {
+  path_ = path;
+  process_ = origin.process;
+  part_ = 1;
   chunk_count_ = 0;
-  chunk_offset_ = file_size_ = 0;
+  base_ = chunk_offset_ = file_size_ = 0;
   stopped_.clear();
   appender_.events = 0;
   appender_.order = tree_.last_order();
@@ -118,10 +132,7 @@ void LogWriter::open(const std::string& path, const Origin& origin) {
   header.parent_event = origin.parent_event;
   header.pid = origin.pid;
   header.check = hot::crc32c(0, &header, offsetof(FileHeader, check));
-  // In one piece: a recorder that is killed leaves no header or a whole one.
-  std::array<std::byte, kPage> page{};
-  std::memcpy(page.data(), &header, sizeof header);
-  if (pwrite(fd_, page.data(), page.size(), 0) != static_cast<ssize_t>(page.size())) fail(errno_text(errno));
+  if (!write_header(fd_, header)) fail(errno_text(errno));
   file_size_ = kPage;
   if (!open_chunk(0)) fail(stopped_);
 }
@@ -135,9 +146,46 @@ LogWriter::~LogWriter() {
   if (fd_ >= 0) close(fd_);
 }
 
+static_assert(kPartHeader == kPage);
+// A new file for the next chunk. It is there for others from the moment when that chunk gets its header: then
+// nothing is written to the part before any more. False, and nothing has changed: the log goes on in this
+// file (no rights, no room for one more file).
+bool LogWriter::open_part(uint64_t at_least) {
+  const std::string path = part_path(path_, part_ + 1);
+  Fd fd(make_file(path, O_RDWR | O_EXCL | O_CLOEXEC));
+  if (!fd) return false;
+  flock(fd.get(), LOCK_SH);  // as for the first part
+  PartHeader header{};
+  std::memcpy(header.magic, kPartMagic, sizeof header.magic);
+  header.version = kLogVersion;
+  header.header_size = kPartHeader;
+  header.process = process_;
+  header.part = part_ + 1;
+  header.first_chunk = chunk_count_;
+  header.start = base_ + file_size_;
+  header.check = hot::crc32c(0, &header, offsetof(PartHeader, check));
+  const auto [before_fd, before_base, before_size] = std::tuple(fd_, base_, file_size_);
+  if (write_header(fd.get(), header)) {
+    fd_ = fd.get(), base_ = header.start - kPage, file_size_ = kPage;
+    if (open_chunk(at_least)) {
+      part_++;
+      // The descriptor keeps its number: others know it. (It cannot fail: that one is open.)
+      fd_ = dup3(fd.get(), before_fd, O_CLOEXEC);
+      return true;
+    }
+  }
+  fd_ = before_fd, base_ = before_base, file_size_ = before_size;
+  remove_file(path);
+  return false;
+}
+
 bool LogWriter::open_chunk(uint64_t at_least) {
   uint64_t size = chunk_count_ == 0 ? kFirstChunk : kNextChunk;
   size = std::max(size, round_up(at_least + sizeof(ChunkHeader) + kEndReserve, kPage));
+  if (refuse) {
+    stopped_ = refuse(size);
+    if (!stopped_.empty()) return false;
+  }
   // The program's own limit on file sizes (ulimit -f) is ours too; running into it would be a SIGXFSZ for the
   // program.
   rlimit limit{};
@@ -205,13 +253,15 @@ bool LogWriter::reserve(uint64_t bytes) {
   // What is behind the events of a chunk that others follow is zero; an event may have been begun there.
   for (uint8_t* at = full.p; at < reinterpret_cast<uint8_t*>(full.chunk) + full.chunk->capacity; at++)
     if (*at) *at = 0;
-  if (!open_chunk(bytes)) {
+  const bool new_part = file_size_ >= kPartSize && open_part(bytes);
+  if (!new_part && !open_chunk(bytes)) {
     appender_ = full;
     stop(stopped_);
     return false;
   }
   // Close the chunk before; its space up to the next one stays in the file.
   munmap(full.chunk, full.chunk->capacity);
+  if (new_part && part_done) part_done();
   return true;
 }
 

@@ -4,8 +4,12 @@
 // happens to the process. `Appender` is the hot-world half: it writes one event into the open chunk.
 // `LogWriter` opens and closes chunks. Each chunk keeps a reserve at its end, so that the log of a full disk
 // can still be ended properly.
+//
+// A long log is a row of files, its parts: one that is complete can be compressed by another process while
+// the next one is written (log_packer.h).
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "engine/context.h"
@@ -17,6 +21,7 @@ namespace backstep::recording {
 class Tree;
 
 inline constexpr uint32_t kEndReserve = 256;
+inline constexpr uint64_t kPartSize = 8 << 20;  // of a part; a little more, as chunks are whole
 
 struct Appender {
   ChunkHeader* chunk;  // null: not recording (any more)
@@ -89,19 +94,30 @@ class LogWriter {
   void open(const std::string& path, const Origin& origin);
   int fd() const { return fd_; }
   void move_fd(int least);  // to a number that is at least this
-  uint64_t size() const { return file_size_; }
-  uint64_t chunk_offset() const { return chunk_offset_; }  // of the open chunk, in the file
+  uint64_t size() const { return base_ + file_size_; }
+  uint64_t chunk_offset() const { return base_ + chunk_offset_; }  // of the open chunk, in the log
+  // The same folder is reached by another name now.
+  void reach_by(const std::string& path) { path_ = path; }
+  // Called when a part is complete.
+  std::function<void()> part_done;
+  // Asked before so many bytes more are taken from the disk: why the log shall end here instead; empty: no.
+  std::function<std::string(uint64_t bytes)> refuse;
   const std::string& stopped() const { return stopped_; }  // why the recording ended early; empty: it did not
 
  private:
   const Tree& tree_;
   bool open_chunk(uint64_t at_least);
+  bool open_part(uint64_t at_least);
   void close_chunk();
   void write_end(EndKind kind, int64_t status, Tick tick, Address pc, uint8_t flags);
 
   Appender appender_{};
   int fd_ = -1;
-  uint64_t chunk_offset_ = 0;
+  std::string path_;  // of the first part
+  uint64_t process_ = 0;
+  uint32_t part_ = 1;
+  uint64_t base_ = 0;          // offset in the log of what is at 0 in this part's file
+  uint64_t chunk_offset_ = 0;  // in the file
   uint64_t file_size_ = 0;
   uint32_t chunk_count_ = 0;
   std::string stopped_;

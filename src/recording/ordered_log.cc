@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "recording/log_parts.h"
 #include "recording/tree.h"
 
 namespace backstep::recording {
@@ -28,7 +29,7 @@ std::optional<Beginning> beginning_of(const std::string& path) {
   ChunkHeader chunk{};
   if (!fd || pread(fd.get(), &file, sizeof file, 0) != sizeof file ||
       std::memcmp(file.magic, kLogMagic, sizeof file.magic) != 0 ||
-      pread(fd.get(), &chunk, sizeof chunk, file.header_size) != sizeof chunk)
+      !read_first_chunk(fd.get(), file.header_size, chunk))
     return std::nullopt;
   return Beginning{file.version < kOrderVersion ? 0 : chunk.first_order, chunk.wall_ns, file.version};
 }

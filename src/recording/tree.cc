@@ -63,12 +63,18 @@ Tree::Tree(const Recording& recording) {
 
 namespace {
 
-uint64_t count(uint64_t* word) {
+// The number before.
+template <class Change>
+uint32_t change(uint64_t* word, const Change& change) {
   uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-  while (!__atomic_compare_exchange_n(word, &before, with_check(static_cast<uint32_t>(before) + 1), false,
+  while (!__atomic_compare_exchange_n(word, &before, with_check(change(static_cast<uint32_t>(before))), false,
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
-  return static_cast<uint32_t>(before) + 1;
+  return static_cast<uint32_t>(before);
+}
+
+uint64_t count(uint64_t* word) {
+  return change(word, [](uint32_t n) { return n + 1; }) + 1ull;
 }
 
 bool is_counter(const char* bytes) {
@@ -104,6 +110,20 @@ void Tree::count_user() {
   count(last_ + 4);
 }
 
+uint64_t Tree::space() const {
+  return static_cast<uint64_t>(static_cast<uint32_t>(__atomic_load_n(last_ + 7, __ATOMIC_SEQ_CST))) * kSize;
+}
+
+uint64_t Tree::take_space(uint64_t bytes) {
+  const auto pages = static_cast<uint32_t>(bytes / kSize);
+  return (change(last_ + 7, [pages](uint32_t n) { return n + pages; }) + static_cast<uint64_t>(pages)) *
+         kSize;
+}
+
+bool Tree::set(Fact fact) {
+  return !(change(last_ + 6, [fact](uint32_t facts) { return facts | fact; }) & fact);
+}
+
 void Tree::note_crash(uint64_t number) {
   uint64_t none = 0;
   __atomic_compare_exchange_n(last_ + 2, &none, with_check(static_cast<uint32_t>(number)), false,
@@ -116,7 +136,7 @@ bool Tree::is_intact(const Recording& recording) {
   if (!in) return true;  // a recorder that was killed at once
   std::vector<char> bytes(kSize + 1);
   in.read(bytes.data(), kSize + 1);
-  constexpr size_t kWords = 6;
+  constexpr size_t kWords = 8;
   for (size_t i = 0; i < kWords; i++)
     if (!is_counter(bytes.data() + 8 * i)) return false;
   for (size_t i = kWords; i < kSize / 8; i++) {

@@ -45,6 +45,18 @@ class Tree {
   uint64_t users() const { return static_cast<uint32_t>(__atomic_load_n(last_ + 4, __ATOMIC_SEQ_CST)); }
   void count_user();
 
+  // Bytes that all logs have taken of the disk, as they were written.
+  uint64_t space() const;
+  uint64_t take_space(uint64_t bytes);  // so many more; how many that are now
+  // What is known of the whole tree, or was done once for it.
+  enum Fact : uint32_t {
+    kReaper = 1,     // one of its processes may become the parent of orphans
+    kSaidMuch = 2,   // the user was told that the recording is large
+    kSaidShort = 4,  // … and that the disk is nearly full
+  };
+  bool has(Fact fact) const { return __atomic_load_n(last_ + 6, __ATOMIC_SEQ_CST) & fact; }
+  bool set(Fact fact);  // true: by this call
+
   // Processes that died of a signal that means a mistake (SIGSEGV and the like): how many, and the first
   // one's log; 0: none.
   void note_crash(uint64_t number);

@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "recording/process_facts.h"
 #include "recording/tree.h"
 #include "serve/gdb_server.h"
 
@@ -257,8 +258,10 @@ std::string GdbServer::list_processes() {
   const uint64_t here = attached_.count(pid_) ? at().log() : 0;
   for (const recording::ProcessInfo& info : recording::list_processes(recording_)) {
     if (info.empty || info.damaged) continue;
-    text += fmt::format("{} #{:<4} {:>8}  {:<5}  {}\n", info.number == here ? '*' : ' ', info.number,
-                        info.pid, recording::birth_name(info), command_of(info));
+    recording::ProcessFacts facts;
+    facts.info = info;
+    text += fmt::format("{} #{:<4} {:>8}  {:<5}  {:<7}  {}\n", info.number == here ? '*' : ' ', info.number,
+                        info.pid, recording::birth_name(info), facts.end_text(), command_of(info));
   }
   return text;
 }

@@ -8,6 +8,12 @@ namespace backstep::serve {
 // its stop where it is.
 const std::string_view kGdbScript = R"GDB(
 set confirm off
+define backstep-connect
+  target extended-remote $arg0
+end
+document backstep-connect
+Backstep: connects gdb with the replay, at the start of a session.
+end
 define goto
   if $argc == 1
     monitor --next goto $arg0
@@ -19,13 +25,13 @@ define goto
     monitor --next goto $arg0 $arg1 $arg2
   end
   if $argc == 0 || $argc > 3
-    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | TIME | next KIND | previous KIND | BOOKMARK\n    echo queries (goto current backward store where addr=&x) go with `monitor goto` in a gdb without Python\n
+    echo goto @TICK[:0xPC] | event N | start | end | N% | output TEXT | input TEXT | TIME | next KIND | previous KIND | BOOKMARK\n    echo queries (goto current backward store where addr=&x) go with `monitor goto` in a gdb without Python\n
   else
     stepi
   end
 end
 document goto
-Go to any moment of the recording: @TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, or a bookmark.
+Go to any moment of the recording: @TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, input TEXT, or a bookmark.
 end
 define when
   monitor when
@@ -121,7 +127,7 @@ document backstep
 Backstep: a recorded run, in which all of gdb's commands go in both directions.
 
 reverse-continue, reverse-step, reverse-next, reverse-finish   back, also to breakpoints and watchpoints
-goto MOMENT                 @TICK:0xPC, event N, start, end, 50%, output TEXT, next signal, a bookmark ...
+goto MOMENT                 @TICK:0xPC, event N, start, end, 50%, output TEXT, input TEXT, next signal, a bookmark ...
 last-write X, last-change X  back to the store that made X what it is
 why X                       where the value of X came from
 when                        which moment this is
@@ -150,8 +156,48 @@ class BackstepMove(gdb.Command):
 
     def invoke(self, argument, from_tty):
         backstep_needs_process()
-        gdb.execute("monitor --next " + self.line(argument))
-        backstep_settle()
+        gdb.write(backstep_try(self.line(argument)))
+        if backstep_moved():
+            backstep_settle()
+
+def backstep_try(line):
+    """What the server says to a command that may move; if it has moved gdb is to learn of it by backstep_settle()."""
+    return gdb.execute("monitor --try " + line, False, True)
+
+def backstep_moved():
+    return gdb.execute("monitor moved?", False, True).strip() == "yes"
+
+class BackstepConnect(gdb.Command):
+    """Connects gdb with the replay, at the start of a session: without gdb's own words about that, which are many.
+A command of Backstep: see `help backstep`."""
+
+    def __init__(self):
+        super().__init__("backstep-connect", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        import os
+        log = os.memfd_create("backstep-gdb-said")
+        # Not by a string, nor by `set logging`: neither has what is printed at a stop.
+        gdb.flush(gdb.STDOUT)
+        gdb.flush(gdb.STDERR)
+        kept = [os.dup(1), os.dup(2)]
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        try:
+            gdb.execute("target extended-remote " + argument)
+        finally:
+            gdb.flush(gdb.STDOUT)
+            gdb.flush(gdb.STDERR)
+            for number, copy in enumerate(kept, 1):
+                os.dup2(copy, number)
+                os.close(copy)
+            os.lseek(log, 0, os.SEEK_SET)
+            with open(log, errors="replace") as said:
+                for line in said:
+                    if line.startswith(("warning:", "backstep:")) and "transfers from remote targets" not in line:
+                        gdb.write(line)
+
+BackstepConnect()
 
 def backstep_needs_process():
     if not gdb.selected_inferior().pid:
@@ -270,6 +316,20 @@ class BackstepConditions:
 
 backstep_conditions = BackstepConditions()
 
+def backstep_watched(point):
+    """A watchpoint through a pointer that is bad is silent in gdb."""
+    if point.type not in (gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT):
+        return
+    try:
+        gdb.parse_and_eval(point.expression.replace("-location ", "", 1)).fetch_lazy()
+    except gdb.MemoryError as error:
+        gdb.write("backstep: watchpoint %d: %s now; it is met if there is memory at some time, and it changes\n"
+                  % (point.number, str(error).lower()))
+    except gdb.error:
+        pass
+
+gdb.events.breakpoint_created.connect(backstep_watched)
+
 class BackstepLast(gdb.Command):
     """Who wrote there last: the thread, the line, the stack; and what, in the variable's type."""
 
@@ -296,11 +356,12 @@ class BackstepLast(gdb.Command):
             raise gdb.GdbError("%s %s: %s (it takes a variable or another expression with a place in memory)" %
                                (self.name, argument, error))
         after = self.value(place)
-        text = gdb.execute("monitor --next %s %d %d" % (self.name, int(place), size), False, True)
+        text = backstep_try("%s %d %d" % (self.name, int(place), size))
         found = re.match(r"last .* at (@\S+), in front of the (.*) that made it", text)
         if not found:
             gdb.write(text)
-            backstep_settle()
+            if backstep_moved():
+                backstep_settle()
             return
         backstep_settle()
         thread = gdb.selected_thread()
@@ -315,7 +376,7 @@ class BackstepLast(gdb.Command):
         gdb.execute("backtrace")
 
 BackstepMove("goto", "Go to any moment of the recording:\n"
-             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, a time of the day (14:03:22.5),\n"
+             "@TICK:0xPC, @TICK, event N, start, end, N%, output TEXT, input TEXT, a time of the day (14:03:22.5),\n"
              "a time from the start on (+1.5s), next KIND, previous KIND (signal, fork, exec, thread, turn,\n"
              "output, call NAME, quantum), or the name of a bookmark; or where something happens for the n-th time:\n"
              "goto current|first|last forward|backward func_enter|func_exit|block_entry|line|store|load|syscall|signal\n"

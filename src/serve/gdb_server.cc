@@ -332,6 +332,7 @@ std::string GdbServer::move(const std::function<Arrival()>& movement, const Resu
     return last_stop_ = stop_of(resumed.thread, *before, "T05");
   }
   if (auto reply = beyond(arrival, resumed.way)) return *reply;
+  if (backward && !alive) tell(undone_text(arrival));
   const bool end = arrival.why == Arrival::End || arrival.why == Arrival::Begin;
   if (!alive && !(over && end)) return stop_reply(arrival);
   // Else it is that thread's stop.
@@ -342,6 +343,24 @@ std::string GdbServer::move(const std::function<Arrival()>& movement, const Resu
   std::string head = stop_reply(arrival);
   head.erase(head.find(fmt::format("{:x}:", RegisterLayout::kRbp)));
   return last_stop_ = stop_of(resumed.thread, over && end ? "T00" : head);
+}
+
+// On the way back a watchpoint stops in front of what wrote there, and gdb's "old" value is the later one.
+std::string GdbServer::undone_text(const Arrival& arrival) {
+  using timeline::Tap;
+  if (arrival.why != Arrival::Watch || (arrival.watch_kind != Tap::Write && arrival.watch_kind != Tap::Store))
+    return "";
+  const timeline::Position& now = timeline().now();
+  const int tid = at().state().tid;
+  const bool call = timeline().present().read(now.pc, 2) == std::vector<uint8_t>{0x0f, 0x05};
+  std::string writer = "store";
+  if (call) {
+    const uint64_t nr = at().registers_of(tid).gpr[RAX];
+    const char* name = guest::syscall_row(nr).name;
+    writer = fmt::format("system call {}", name ? name : std::to_string(nr));
+  }
+  return fmt::format("backstep: in front of the {} that changed it (thread {}, {}); stepi makes it again\n",
+                     writer, tid, timeline::point_text(now.tick, now.pc));
 }
 
 // gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
@@ -637,10 +656,18 @@ std::string GdbServer::rcmd(std::string_view hex) {
   constexpr std::string_view kNext = "--next ";
   const bool next = line.starts_with(kNext);
   if (next) line.erase(0, kNext.size());
+  // … a script that asks afterwards whether it has moved, and takes that step only then.
+  constexpr std::string_view kTry = "--try ";
+  const bool tried = line.starts_with(kTry);
+  if (tried) line.erase(0, kTry.size());
   try {
     if (line.starts_with("watch-condition ")) return watch_condition(line);
     if (line == "stopped") {  // … when the user sees a stop
       interrupted_.reset();
+      return "OK";
+    }
+    if (line == "moved?") {
+      tell(moved_ ? "yes\n" : "no\n");
       return "OK";
     }
     if (line == "settled") {  // from the script, when gdb has shown where it is
@@ -661,10 +688,11 @@ std::string GdbServer::rcmd(std::string_view hex) {
     } else {
       a = at().monitor.run(line);
     }
+    if (tried) moved_ = a.moved.has_value();
     if (a.moved) {
       at().forget();
       selected().deferred.clear();
-      if (next) {
+      if (next || tried) {
         selected().gone_to = a.moved;
       } else {
         last_stop_ = stop_reply(*a.moved);

@@ -89,6 +89,7 @@ class GdbServer {
   std::string registers(std::string_view packet);  // g G p P
   std::string memory(std::string_view packet);     // m M X
   std::string rcmd(std::string_view hex);
+  std::string undone_text(const Arrival& arrival);
   std::string watch_condition(const std::string& line);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
   std::string diverted_text(bool asked);
@@ -138,6 +139,7 @@ class GdbServer {
   uint64_t last_log_;                 // that was selected: what the next gdb finds, and `run` starts again
   std::map<int, Attached> attached_;  // by pid
   int pid_ = 0;                       // of the selected one
+  bool moved_ = false;                // by the last command that a script tried
   uint64_t attach_to_ = 0;            // which log `monitor process` has chosen for the next attach
   RecordedFiles files_;
   uint64_t files_of_ = 0;  // which log's they are

@@ -40,7 +40,8 @@ constexpr const char* kHelp =
     "  goto @TICK[:0xPC]        a control point (without PC, or just TICK: the start of the tick)\n"
     "  goto event N             the moment of event N of the log ('backstep dump' lists them)\n"
     "  goto start | end | N%    first and last moment; N percent of the run\n"
-    "  goto output TEXT         where TEXT was written to stdout or stderr, from here on\n"
+    "  goto output TEXT         where TEXT was written, from here on: to stdout or stderr, else anywhere\n"
+    "  goto input TEXT          where TEXT was read, from here on: from a file, a pipe, a socket\n"
     "  goto 14:03:22.5, +1.5s   a time of the day, or from the start of the recording on (+200ms, +2m)\n"
     "  goto next KIND           the next signal, fork, exec, thread (start or end), turn, output, call "
     "[NAME],\n"
@@ -166,6 +167,13 @@ Monitor::Answer Monitor::go_to(const std::vector<std::string>& words, const std:
     std::string text = behind(rest, 1);
     if (text.empty()) return {"goto output TEXT: which text?\n", {}};
     return go_to_output(text);
+  }
+  if (first == "input") {
+    const std::string text = behind(rest, 1);
+    if (text.empty()) return {"goto input TEXT: which text?\n", {}};
+    if (auto moment = timeline_.find_input(text, timeline_.now().event + 1))
+      return arrived(timeline_.go_to(moment->position()));
+    return {"no input with this text from here on\n", {}};
   }
   if ((first == "next" || first == "previous") && words.size() > 1)
     return go_to_kind(first == "next", {words.begin() + 1, words.end()});

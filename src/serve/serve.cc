@@ -17,23 +17,29 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "recording/kept_sources.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "recording/tree.h"
 #include "serve/gdb_script.h"
 #include "serve/gdb_server.h"
 #include "serve/listener.h"
+#include "symbols/symbols.h"
 #include "timeline/timeline.h"
+#include "timeline/times.h"
 
 namespace backstep::serve {
 namespace {
@@ -182,6 +188,120 @@ int serve(const ReplayOptions& options) {
   }
 }
 
+namespace {
+
+bool has_terminal_front_end(const std::vector<std::string>& gdb_args) {
+  return std::none_of(gdb_args.begin(), gdb_args.end(), [](const std::string& arg) {
+    return arg == "-i" || arg == "-tui" || arg == "--tui" || arg.starts_with("-i=") ||
+           arg.starts_with("-interpreter") || arg.starts_with("--interpreter");
+  });
+}
+
+// For gdb's `echo`.
+std::string for_echo(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      if (c == '\\' || c == ' ') out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string duration_text(int64_t ns) {
+  const auto s = static_cast<double>(ns) / 1e9;
+  return s < 1 ? fmt::format("{:.3g} ms", s * 1e3) : fmt::format("{:.1f} s", s);
+}
+
+// gdb is to read the sources that the recording has taken along. Their names are a stranger's: none may be
+// more than a word of these commands.
+std::string source_commands(const recording::Recording& recording) {
+  const std::string folder = recording::sources_folder(recording);
+  std::set<std::string>
+      tops;  // two levels: deeper ones are names that the compiler was given relative to another
+  std::string different;
+  size_t differ = 0;
+  auto is_plain = [](const std::string& name) {
+    return std::none_of(name.begin(), name.end(),
+                        [](unsigned char c) { return c < ' ' || c == 0x7f || strchr("'\"\\", c); });
+  };
+  for (const recording::KeptSource& source : recording::kept_sources(recording)) {
+    const size_t first = source.path.find('/', 1);
+    const std::string top =
+        source.path.substr(0, source.path.find('/', first == std::string::npos ? first : first + 1));
+    if (!is_plain(source.path) || top == source.path) continue;
+    tops.insert(top);
+    if (source.differs && differ++ == 0) different = source.path;
+  }
+  std::string text;
+  if (!is_plain(folder)) return text;
+  for (const std::string& top : tops)
+    text += fmt::format("set substitute-path '{}' '{}{}'\n", top, folder, top);
+  if (differ)
+    text += fmt::format(
+        "echo backstep: {}{} on this disk {} not what was packed with the recording; gdb shows what was "
+        "packed\\n\n",
+        different, differ > 1 ? fmt::format(" and {} more source files", differ - 1) : "",
+        differ > 1 ? "are" : "is");
+  return text;
+}
+
+bool lacks_debug_information(const recording::Library& library, const recording::Recording& recording,
+                             const timeline::LogIndex& log, const std::string& exe) {
+  for (const auto& file : log.files()) {
+    if (file.path != exe) continue;
+    try {
+      return !symbols::ElfFile(library.contents_path(recording, file.key), exe).dwarf();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+  return false;
+}
+
+// Where we are and why; what the run was; what there is to do.
+std::string banner(const recording::Library& library, const recording::Recording& recording,
+                   const timeline::LogIndex& log, uint64_t process, const std::string& at) {
+  std::string command, when, took, exe;
+  try {
+    const auto manifest = recording::Manifest::load(recording.manifest_path(process));
+    exe = manifest.exe;
+    for (const std::string& word : manifest.argv) command += (command.empty() ? "" : " ") + printable(word);
+    const time_t second = manifest.start_ns / timeline::kSecond;
+    tm local{};
+    char day[32];
+    if (localtime_r(&second, &local) && strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &local)) when = day;
+    if (manifest.end) took = ", " + duration_text(manifest.end->duration_ns);
+  } catch (const Error&) {
+    command = fmt::format("process #{}", process);  // forked, and killed
+  }
+  constexpr size_t kMost = 70;
+  if (command.size() > kMost) command = command.substr(0, kMost) + " ...";
+  const size_t processes = recording.processes().size();
+  const std::string bare = lacks_debug_information(library, recording, log, exe)
+                               ? fmt::format(
+                                     "backstep: {} has no debug information: with -g, or its -dbg package, "
+                                     "there would be lines and variables\n",
+                                     printable(exe))
+                               : "";
+  return bare + fmt::format(
+                    "backstep: at {}: {}\n"
+                    "  the run:   {}{}{}{}, {} ticks, {} events\n"
+                    "  commands:  reverse-continue (back), goto start|end|50%, last-change X, why X, help "
+                    "backstep\n",
+                    at.empty()    ? "the start of the recording. Its end"
+                    : at == "end" ? "the end of the recording"
+                                  : fmt::format("{}. The end of the recording", printable(at)),
+                    log.end_text(), command, when.empty() ? "" : ", " + when, took,
+                    processes > 1 ? fmt::format(", {} processes", processes) : "", log.last().tick,
+                    log.events());
+}
+
+}  // namespace
+
 int start_gdb(const ReplayOptions& given) {
   ReplayOptions options = given;
   signal(SIGPIPE, SIG_IGN);
@@ -265,30 +385,26 @@ int start_gdb(const ReplayOptions& given) {
     throw Error("the replaying process ended before it was ready");
   }
 
+  const std::string script = std::string(kGdbScript) + source_commands(recording);
   int commands = memfd_create("backstep-gdb-commands", 0);
-  if (commands < 0 ||
-      write(commands, kGdbScript.data(), kGdbScript.size()) != static_cast<ssize_t>(kGdbScript.size()))
+  if (commands < 0 || write(commands, script.data(), script.size()) != static_cast<ssize_t>(script.size()))
     throw Error("cannot write commands for gdb: " + errno_text(errno));
+  const timeline::LogIndex log(recording, options.process);
+  const bool from_the_end = log.end_signal() || log.was_ended();
+  const std::string at = options.at.empty() && from_the_end ? "end" : options.at;
   std::vector<std::string> words{
       "gdb",  "-q",
       "-ix",  fmt::format("/proc/self/fd/{}", commands),
       "-iex", "set prompt (backstep) ",
-      "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
-      "-ex",  "target extended-remote " + path};
-  const std::string at =
-      options.at.empty() && timeline::LogIndex(recording, options.process).end_signal() ? "end" : options.at;
-  if (!options.quiet) {
-    words.push_back("-ex");
-    words.push_back(
-        at == "end"
-            ? "echo backstep: reverse-continue, reverse-step, reverse-finish, watch and the like go back "
-              "from here; `goto start`,\\n`last-change` and `monitor help` do more.\\n"
-        : at.empty()
-            ? "echo backstep: at the start of the recording. `continue` goes to the end, "
-              "reverse-continue, reverse-step,\\nreverse-finish, watch and the like go back; `goto`, "
-              "`last-change` and `monitor help` do more.\\n"
-            : "echo \\n");
-  }
+      "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:"};
+  // Front ends want to hear it all.
+  if (has_terminal_front_end(options.gdb_args))
+    words.insert(words.end(), {"-iex", "set print symbol-loading off", "-ex", "backstep-connect " + path});
+  else
+    words.insert(words.end(), {"-ex", "target extended-remote " + path});
+  if (!options.quiet)
+    words.insert(words.end(),
+                 {"-ex", "echo " + for_echo(banner(library, recording, log, options.process, at))});
   const bool from_end = !options.last_write.empty() || !options.last_change.empty();
   if (from_end || !at.empty()) words.insert(words.end(), {"-ex", "goto " + (from_end ? "end" : at)});
   if (!options.last_write.empty()) words.insert(words.end(), {"-ex", "last-write " + options.last_write});

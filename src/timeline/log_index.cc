@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "base/error.h"
@@ -51,7 +52,8 @@ void LogIndex::scan(const ChunkStart& start,
                     const std::function<bool(const Moment&, std::span<const uint8_t>)>& f) const {
   Tick tick = start.chunk.first_tick;
   uint64_t number = start.base + start.chunk.first_event, previous = start.previous;
-  std::span<const uint8_t> rest = start.chunk.events;
+  const recording::Chunk chunk = start.file->again(start.chunk);
+  std::span<const uint8_t> rest = chunk.events;
   while (!rest.empty() && number < start.cut) {
     EventHeader header;
     std::memcpy(&header, rest.data(), sizeof header);
@@ -121,13 +123,16 @@ void LogIndex::find_relatives(const recording::Recording& recording) {
 }
 
 void LogIndex::read(const Log& log) {
+  constexpr int64_t kInterrupted = 128 + SIGINT;  // what programs that catch it, and shells, exit with
   recording::LogFile& file = *log.file;
   uint64_t previous = log.base;
   bool ended = false, first = true;
   while (auto chunk = file.next()) {
     if (log.base + chunk->first_event >= log.cut) break;
-    chunks_.push_back({*chunk, log.base, previous, log.cut});
-    scan(chunks_.back(), [&](const Moment& m, std::span<const uint8_t> bytes) {
+    const ChunkStart start{*chunk, &file, log.base, previous, log.cut};
+    chunks_.push_back(start);
+    chunks_.back().chunk.forget_events();
+    scan(start, [&](const Moment& m, std::span<const uint8_t> bytes) {
       events_ = m.event + 1;
       if (first && log.base && has_moment(m.kind)) {
         first = false;
@@ -176,6 +181,7 @@ void LogIndex::read(const Log& log) {
           end_call_ = e.end == EndKind::Exit || e.end == EndKind::Exec;
           switch (e.end) {
             case EndKind::Exit:
+              was_ended_ = e.result == kInterrupted;
               end_text_ = fmt::format("the program exits with status {} here", e.result);
               break;
             case EndKind::Signal: {
@@ -211,9 +217,11 @@ void LogIndex::read(const Log& log) {
       return true;
     });
   }
-  if (!ended)
+  if (!ended) {
+    was_ended_ = !file.damage();
     end_text_ = file.damage() ? *file.damage() + "; this is the last moment before it"
                               : "the recorder was ended here, before the program";
+  }
 }
 
 // Which of these calls made a process and not a thread: what clone3 was asked for is not in the log, but then

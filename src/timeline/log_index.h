@@ -88,6 +88,9 @@ class LogIndex {
   const std::string& end_text() const { return end_text_; }
   int end_signal() const { return end_signal_; }
   bool ends_with_exec() const { return end_exec_; }
+  // … because somebody wanted it to: Ctrl-C, or a kill that also ended the recorder. What was going on then
+  // is what one wants to see.
+  bool was_ended() const { return was_ended_; }
   // That signal was sent; it is not the doing of the last instruction.
   bool end_sent() const {
     return end_signal_ && ((last_.flags & recording::kAsynchronous) || end_signal_ == SIGKILL);
@@ -152,6 +155,7 @@ class LogIndex {
  private:
   struct ChunkStart {
     recording::Chunk chunk;  // its events are numbered as in its log
+    const recording::LogFile* file = nullptr;
     uint64_t base = 0;
     uint64_t previous = 0;
     uint64_t cut = ~0ull;  // from this event on another log counts
@@ -188,7 +192,7 @@ class LogIndex {
   Moment last_;
   std::string end_text_;
   int end_signal_ = 0;
-  bool end_exec_ = false, end_call_ = false, spawned_ = false;
+  bool was_ended_ = false, end_exec_ = false, end_call_ = false, spawned_ = false;
   uint64_t successor_ = 0, predecessor_ = 0;
   uint64_t events_ = 0;
   Address start_stack_ = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kWords[] = {"event", "output", "start", "end",
+constexpr std::string_view kWords[] = {"event", "output", "input", "start",   "end",
                                        "first", "last",   "next",  "previous"};
 
 std::optional<uint64_t> number(const std::string& text) {

@@ -73,8 +73,11 @@ class Timeline {
   // Every step (replay/steps.h) from the first position of tick `from` up to `to`; the present stays.
   // Nullopt: somebody wants to stop.
   std::optional<Worker::Steps> steps(Tick from, const Position& to, uint64_t most);
-  // The call whose output holds `text`, or its first byte: the first one from event `from` on.
+  // The call whose output holds `text`, or its first byte: the first one from event `from` on. To stdout or
+  // stderr; if it is never written there, to any descriptor.
   std::optional<Moment> find_output(const std::string& text, uint64_t from);
+  // Likewise, the call that read it.
+  std::optional<Moment> find_input(const std::string& text, uint64_t from) const;
   // Counts and logs over a stretch of the run (sweep.cc); the present stays where it is.
   Swept sweep(const Sweep& sweep);
   // While this is set sweeps only add up what they would replay, and find nothing.
@@ -149,6 +152,8 @@ class Timeline {
   // Runs `worker` up to `point` without any taps; makes checkpoints on a long way. Where it got to.
   Arrival run_to(Worker& worker, const Position& from, const Position& point);
   // A new worker at the checkpoint from which `wanted` is reached soonest.
+  std::optional<Moment> find_shown_output(const std::string& text, uint64_t from);
+  std::optional<Moment> find_other_output(const std::string& text, uint64_t from);
   Worker worker_at(const Position& wanted, Position& at);
   // Can none of the taps have matched between the two moments? False: perhaps.
   bool quiet(const Position& from, const Position& to, const Taps& taps);

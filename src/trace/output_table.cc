@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "guest/syscall_table.h"
 #include "recording/tree.h"
 #include "session/present.h"
 #include "timeline/moments.h"
+#include "timeline/written_bytes.h"
 #include "trace/table.h"
 
 namespace backstep::trace {
@@ -17,45 +17,10 @@ namespace {
 
 using recording::Event;
 
-// At most `most` bytes of what an array of iovecs says.
-std::string gathered(session::Present& present, uint64_t iovecs, uint64_t count, uint64_t most) {
-  std::string text;
-  for (uint64_t i = 0; i < count && text.size() < most; i++) {
-    uint64_t words[2] = {};  // base and length
-    const auto bytes = present.memory(iovecs + i * sizeof words, sizeof words);
-    if (bytes.size() != sizeof words) break;
-    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(words));
-    const auto part = present.memory(words[0], std::min(words[1], most - text.size()));
-    text.append(part.begin(), part.end());
-  }
-  return text;
-}
-
 std::string from_memory(session::Session& session, const Event& e) {
   session::Present present(session);
-  const guest::Syscall& row = guest::syscall_row(e.nr);
-  const auto length = static_cast<uint64_t>(e.result);
-  for (int i = 0; i < row.argc; i++) {
-    switch (row.args[i].kind) {
-      case guest::Arg::In: {
-        const auto bytes = present.memory(e.args[i], length);
-        return {bytes.begin(), bytes.end()};
-      }
-      case guest::Arg::IovIn:
-        return gathered(present, e.args[i], e.args[row.args[i].n], length);
-      case guest::Arg::MsgIn: {
-        constexpr uint64_t kIovecs = 16;  // of a msghdr: behind the address and its length
-        uint64_t words[2] = {};
-        const auto bytes = present.memory(e.args[i] + kIovecs, sizeof words);
-        if (bytes.size() != sizeof words) return "";
-        std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(words));
-        return gathered(present, words[0], words[1], length);
-      }
-      default:
-        break;
-    }
-  }
-  return "";
+  return timeline::written_bytes(
+      e, [&](uint64_t address, uint64_t size) { return present.memory(address, size); });
 }
 
 class Output : public Rows {

@@ -14,8 +14,8 @@ S
 recordings() { "$BACKSTEP" ls --json | jq -r '.[].name' | tr '\n' ' '; }
 expect 7 "$BACKSTEP" record --until-failure sh third.sh exit
 [ "$(cat count)" = 3 ] || fail "it did not end at the third run, but at $(cat count)"
-says 'run 3 has failed \(exit status 7\); its recording is .*/sh-1$'
-[ "$(recordings)" = "sh-1 " ] || fail "recordings: $(recordings)"
+says 'run 3 has failed \(exit status 7\); its recording is .*/third.sh-1$'
+[ "$(recordings)" = "third.sh-1 " ] || fail "recordings: $(recordings)"
 expect 0 "$BACKSTEP" replay --autopilot
 grep -q '^this is run 3$' "$T/out" || fail "another run was kept: $(cat "$T/out")"
 rm count
@@ -27,7 +27,7 @@ rm -f count
 expect 0 "$BACKSTEP" record --until-failure=4 --chaos sh third.sh never
 [ "$(cat count)" = 4 ] || fail "$(cat count) runs instead of 4"
 says 'no failure in 4 runs'
-[ "$(recordings)" = "sh-1 $T/crash " ] || fail "recordings: $(recordings)"
+[ "$(recordings)" = "third.sh-1 $T/crash " ] || fail "recordings: $(recordings)"
 # A command says what a failure is; it can ask the recording.
 rm -f count
 # shellcheck disable=SC2016  # for the command's shell

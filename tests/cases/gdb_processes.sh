@@ -42,8 +42,8 @@ in_gdb tree 'process' "process $child" 'break work' 'continue' 'process' 'print 
 printed "^\* #1 .* start .*tree\$"
 printed "^  #2 +$child  fork "
 printed "^\* #2 +$child  fork "
-printed '^  #[0-9]+ .* exec   sh -c exec /bin/true$'
-printed '^  #[0-9]+ .* exec   /bin/true$'
+printed '^  #[0-9]+ .* exec +exec [0-9]+ +sh -c exec /bin/true$'
+printed '^  #[0-9]+ .* exec +exit 0 +/bin/true$'
 printed '^\$1 = 2$'
 printed '^there are no checkpoints of yours'
 printed 'bookmark here is in process #2'

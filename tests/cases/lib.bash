@@ -22,7 +22,8 @@ cleanup() {  # [STATUS of the case]
     return
   fi
   chmod -R u+rwX "$T" 2>/dev/null || true
-  rm -rf "$T"
+  # Who compresses the log of the last recording may make a file at that moment.
+  rm -rf "$T" 2>/dev/null || { sleep 0.2; rm -rf "$T"; }
 }
 trap cleanup EXIT
 cd "$T"

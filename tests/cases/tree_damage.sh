@@ -49,7 +49,7 @@ grep -q damaged out || { cat out >&2; fail "a log in another's place is not noti
 case " ${numbers[*]} " in *" 3 "*) notices 3 "a log in another's place" ;; esac
 
 # The tails of chunks that others follow are no exception.
-record_tree long "$PYTHON" -S -c '
+RECORD_OPTIONS=--no-pack record_tree long "$PYTHON" -S -c '
 import os
 for i in range(4):
     with open("/dev/zero", "rb", 0) as f: f.read(700000)'

@@ -177,7 +177,8 @@ constexpr size_t kHeader = 64, kChunkState = 32;
 struct Log {
   Bytes header;  // FileHeader, and what is behind it
   std::vector<Chunk> chunks;
-  bool keep_counts = false;  // headers of chunks say what they said
+  bool keep_counts = false;            // headers of chunks say what they said
+  bool packed = false, lying = false;  // chunks are compressed; what is said of that is not so
 
   explicit Log(const Bytes& file) {
     const uint32_t first = get<uint32_t>(file, 12);
@@ -230,11 +231,29 @@ struct Log {
       put<uint32_t>(head, 52, 0);
       put<uint32_t>(head, 52, hot::crc32c(0, head.data(), head.size()));
       put<uint64_t>(head, kChunkState, events.size() | static_cast<uint64_t>(crc) << 32);
+      if (packed) {
+        add_packed(file, head, events);
+        continue;
+      }
       file.insert(file.end(), head.begin(), head.end());
       file.insert(file.end(), events.begin(), events.end());
       file.resize(file.size() + whole - kHeader - events.size());
     }
     return file;
+  }
+
+  void add_packed(Bytes& file, Bytes& head, const Bytes& events) const {
+    Bytes frame = compress(events), pack(16);
+    if (lying && one_in(2) && !frame.empty())
+      frame[below(frame.size())] ^= static_cast<uint8_t>(1u << below(8));
+    put<uint32_t>(pack, 0, 0x5a4e4843);
+    put(pack, 4, static_cast<uint32_t>(lying && one_in(3) ? interesting(frame.size()) : frame.size()));
+    put(pack, 8, hot::crc32c(0, frame.data(), frame.size()));
+    if (lying && one_in(3)) put(head, kChunkState, static_cast<uint32_t>(interesting(events.size())));
+    put(pack, 12, hot::crc32c(hot::crc32c(0, pack.data(), 12), head.data(), head.size()));
+    for (const Bytes* bytes :
+         {const_cast<const Bytes*>(&pack), const_cast<const Bytes*>(&head), const_cast<const Bytes*>(&frame)})
+      file.insert(file.end(), bytes->begin(), bytes->end());
   }
 };
 
@@ -318,6 +337,9 @@ std::string change_log(Bytes& file) {
     }
     if (one_in(8)) log.keep_counts = true;
   }
+  log.packed = one_in(3);
+  log.lying = log.packed && one_in(3);
+  if (log.packed) done += log.lying ? "packed wrongly" : "packed";
   file = log.bytes();
   return done;
 }
