@@ -15,6 +15,7 @@
 #include "base/nearest.h"
 #include "events/call_filter_condition.h"
 #include "guest/syscall_names.h"
+#include "guest/syscall_print.h"
 #include "guest/syscall_table.h"
 
 namespace backstep::events {
@@ -186,6 +187,7 @@ class Selection {
       found = chosen[nr] = true;
     }
     // As calls that have no name are printed.
+    if (word == guest::kUnknownCall) found = chosen[guest::kBeyondNumbers] = true;
     constexpr std::string_view kNameless = "syscall_";
     if (!found && word.starts_with(kNameless) && word.size() <= kNameless.size() + 5 &&
         word.find_first_not_of("0123456789", kNameless.size()) == std::string::npos &&

@@ -233,6 +233,7 @@ bool is_error(int64_t result) {
 }
 
 std::string syscall_name(uint64_t nr) {
+  if (nr == kBeyondNumbers) return kUnknownCall;
   const char* name = syscall_row(nr).name;
   return name ? name : "syscall_" + std::to_string(nr);
 }

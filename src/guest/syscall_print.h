@@ -56,6 +56,9 @@ struct PrintedCall {
 };
 PrintedCall print_parts(const SyscallView& call, size_t limit = 32);
 std::string print_argument(const SyscallView& call, int index, size_t limit = 32);
+// A number beyond 16 bits, which logs cannot tell from others (recording::logged_number), and its name here.
+inline constexpr uint64_t kBeyondNumbers = 0xffff;
+inline constexpr const char* kUnknownCall = "syscall_unknown";
 std::string syscall_name(uint64_t nr);  // "read", or "syscall_999" if it has none
 bool is_error(int64_t result);          // what the kernel returned is -errno
 
