@@ -68,7 +68,7 @@ void Recorder::on_guest_fault(const engine::FaultInfo& fault) {
 // The signal is logged. If there is no room for its frame, SIGSEGV follows in its place, as the kernel does
 // it.
 void Recorder::enter_handler(const siginfo_t& info, const TrapInfo& trap) {
-  may_be_interrupted_ |= !(process_.actions[info.si_signo].flags & SA_RESTART);
+  handled_ |= 1ull << (info.si_signo - 1);
   if (process_.push_handler(info.si_signo, info, trap)) return;
   const auto forced = process_.forced_by(info.si_signo);
   if (!forced) die(SIGSEGV, context().rip);

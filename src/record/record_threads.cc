@@ -197,6 +197,16 @@ uint64_t Recorder::fewer(uint64_t nr, const uint64_t args[6]) {
   return writes ? PIPE_BUF + chaos_.below(args[2] - PIPE_BUF) : 1 + chaos_.below(args[2] - 1);
 }
 
+// A program must expect EINTR from each call that waits if it has a handler that does not restart calls, and
+// that has run before. (For one that it has for Ctrl-C, say, EINTR comes with the end.)
+bool Recorder::may_be_interrupted() const {
+  for (int signo = 1; signo <= kSignals; signo++)
+    if (const KernelSigaction& a = process_.actions[signo];
+        handled_ >> (signo - 1) & 1 && a.handler > 1 && !(a.flags & SA_RESTART))
+      return true;
+  return false;
+}
+
 // The current thread cannot go on, or should not. The next one that is ready gets the turn; that may be the
 // same one again, if its wait is over before anybody else is ready.
 void Recorder::pass_turn(TurnReason reason, bool between) {

@@ -310,7 +310,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   }
   begin_call(*task.body, nr, task.scratch.args());
   turns_.wait(task, Task::Wait::Call, kNever, 0);
-  task.teased = chaos_.one_in(20) && may_be_interrupted_ && !answers_at_once(nr, args);
+  task.teased = chaos_.one_in(20) && may_be_interrupted() && !answers_at_once(nr, args);
   if (signal_waits(task) || task.teased) turns_.interrupt(task);
   return blocked(nr, args);
 }

@@ -155,6 +155,7 @@ class Recorder final : public guest::Placer {
   void forget_timer(int id);
   // Chaos: how many of `count` bytes to ask for.
   uint64_t fewer(uint64_t nr, const uint64_t args[6]);
+  bool may_be_interrupted() const;
   bool signal_waits(Task& task);
   void send_to(Task& task, const siginfo_t& info);
   void route_signals();
@@ -596,9 +597,7 @@ class Recorder final : public guest::Placer {
   std::unique_ptr<Body> home_;  // where the runner is usually …
   Body* seat_ = nullptr;        // … and now
   Chaos chaos_;
-  // Chaos: a handler that does not restart calls has run. So the program must expect EINTR from each that
-  // waits (one that has such a handler for Ctrl-C alone need not: there EINTR comes with the end).
-  bool may_be_interrupted_ = false;
+  uint64_t handled_ = 0;         // signals whose handlers have run
   int64_t armed_ = 0;            // when the timer fires that asks for a turn; 0: not armed
   int timer_ = -1;               // that timer; -1: none
   std::unique_ptr<Body> alarm_;  // … if the kernel makes us none
