@@ -74,13 +74,8 @@ with backstep.open("recordings/steps") as s:
     into = walk("line", False, until)
     lines = [line for _, line, _ in into]
     assert lines[:4] == [21, 10, 12, 10] and 7 in lines and 15 in lines and 16 in lines and 30 in lines, lines
-    depth, begun = 0, []
-    for moment, line, deep in into:
-        if deep >= depth or line in (22, 24, 25, 26, 28, 29, 30, 32):
-            begun.append((moment, line, deep))
-        depth = deep
     back = walk("line", True, first[1].at)
-    behind = {m for m, _, _ in into} - {m for m, _, _ in back}
+    behind = {m for m, _, _ in into[:-1]} - {m for m, _, _ in back}
     assert [b for b in back if b[0] not in behind][:-1] == [i for i in into if i[0] not in behind][-2::-1], (into, back)
     returns = [line for moment, line, _ in into if moment in behind]
     assert set(returns) <= {12, 21, 23}, returns  # the middle of lines that have called

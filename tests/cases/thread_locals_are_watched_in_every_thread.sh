@@ -32,7 +32,6 @@ for name in mine '&mine size 4'; do
   expect 0 "$BACKSTEP" log --json "write $name if \$new != 100 && \$new > 5" '{$thread} {(int)$old} {(int)$new}' locals
   says 'thread-local.*each of the 4 threads'
   start=100
-  [ "$name" = of_lib ] && start=5
   "$PYTHON" - $start <<'PY' || { cat out err >&2; fail "write $name"; }
 import json, sys
 start = int(sys.argv[1])
