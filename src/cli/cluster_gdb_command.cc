@@ -28,16 +28,27 @@ class BackstepFollow(gdb.Command):
     """Move the other processes to where they are when this one is here.
 follow, follow causal: all that happened before has happened, and no more.
 follow optimistic: they run on as far as they can while this one stands here.
-follow always [causal|optimistic]: from now on whenever a process has stopped.
+follow always [causal|optimistic]: from now on in front of each prompt, if a process has stopped.
 follow never: no more."""
 
     def __init__(self):
         super().__init__("follow", gdb.COMMAND_RUNNING)
-        self.manner, self.busy = None, False
-        gdb.events.stop.connect(lambda event: self.manner and not self.busy and gdb.post_event(self.once))
+        self.manner, self.busy, self.due = None, False, False
+        gdb.events.stop.connect(self.stopped)
+        gdb.events.before_prompt.connect(self.at_prompt)
 
-    def once(self):
-        self.move(self.manner)
+    def stopped(self, event):
+        self.due = not self.busy
+
+    # Not when it stops: gdb takes no movements of others then.
+    def at_prompt(self):
+        if not (self.manner and self.due):
+            return
+        self.due = False
+        try:
+            self.move(self.manner)
+        except gdb.error as e:
+            print(e)
 
     def move(self, manner):
         here = gdb.selected_inferior().num
