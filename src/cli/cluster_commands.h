@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/sql_shell.h"
 #include "cluster/breaking.h"
 #include "cluster/sessions.h"
 
@@ -45,10 +46,14 @@ class OpenRun {
 
   // A process by its name. Throws Error, which says what is near.
   cluster::ProcessId process(const std::string& name) const;
-  // A cut by its name, "start", "end", "alive", "present" or a file; empty: the present one or, where none was ever
-  // gone to, the end.
+  // A cut by its name, "start", "end", "alive", "present" or a file; empty: the present one or, where none
+  // was ever gone to, the end.
   cluster::Cut cut(const std::string& name);
 };
+
+// Runs a query (none: a shell, or what stdin has) against a run; the exit status.
+int ask_run(const std::string& name, const ReplayOptions& options, const std::optional<std::string>& query,
+            SqlForm form, bool explain);
 
 // A cut for people, or as JSON. `source`: with the line that each process is at, which has to be replayed
 // for.

@@ -1,11 +1,10 @@
-// `backstep cluster cuts`, `goto`, `mark` and `gdb`: what is done with cuts that are there.
+// `backstep cluster cuts`, `goto` and `mark`: what is done with cuts that are there.
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "cli/asking.h"
 #include "cli/cluster_commands.h"
 #include "cli/format.h"
-#include "serve/serve.h"
 #include "timeline/moments.h"
 
 namespace backstep::cli {
@@ -131,39 +130,6 @@ int cluster_mark_command(const Args& args) {
   cut.name = words[1];
   run.cuts.save(cut);
   return 0;
-}
-
-int cluster_gdb_command(const Args& args) {
-  std::vector<std::string> words;
-  ReplayOptions options;
-  CommandLine line("cluster gdb", "[options] RUN PROCESS [CUT] [-- GDB-ARG...]",
-                   "gdb on a process of a distributed run, at its place in a cut (the present one); as\n"
-                   "'backstep replay', it goes forwards and backwards from there.",
-                   "Examples:\n"
-                   "  backstep cluster gdb run A/server\n"
-                   "  backstep cluster gdb run A/server break-1 -- -batch -ex bt");
-  line.add_flag("-q,--quiet", options.quiet, "no progress and no closing line");
-  line.add_engine_options(options.engine);
-  line.add_option("RUN", words);
-  const auto dashes = std::find(args.begin(), args.end(), "--");
-  if (dashes != args.end()) options.gdb_args.assign(dashes + 1, args.end());
-  if (auto status = line.parse_args(Args(args.begin(), dashes))) return *status;
-  if (words.size() < 2 || words.size() > 3) throw Error("which run, and which of its processes?", kExitUsage);
-  {
-    OpenRun run(words[0], options);
-    const auto process = run.process(words[1]);
-    const Cut cut = run.cut(words.size() > 2 ? words[2] : "");
-    const Place& place = cut.places[process];
-    const auto& p = run.history.processes[process];
-    if (place.state == Place::Unborn)
-      throw Error(fmt::format("{} has not been created yet in the cut '{}'", p.name, cut.name), kExitUsage);
-    options.recording = run.history.hosts[p.host].recording;
-    options.process = p.log;
-    options.chosen = true;
-    options.at = place.at.tick ? timeline::point_text(place.at.tick, place.at.pc) : "start";
-    if (place.state == Place::Ended) options.at = "end";
-  }
-  return serve::start_gdb(options);
 }
 
 }  // namespace backstep::cli

@@ -1,4 +1,4 @@
-// `backstep cluster sql` and `backstep cluster events`: a run as tables.
+// `backstep cluster sql`: a run as tables.
 #include <csignal>
 
 #include <fmt/format.h>
@@ -9,9 +9,7 @@
 #include "cluster/run_database.h"
 
 namespace backstep::cli {
-namespace {
 
-// Runs a query (none: a shell, or what stdin has) against a run; the exit status.
 int ask_run(const std::string& name, const ReplayOptions& options, const std::optional<std::string>& query,
             SqlForm form, bool explain) {
   OpenRun run(name, options);
@@ -36,14 +34,6 @@ int ask_run(const std::string& name, const ReplayOptions& options, const std::op
   }
   return damaged ? kExitDivergence : 0;
 }
-
-std::string sql_text(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
 
 int cluster_sql_command(const Args& args) {
   std::vector<std::string> words;
@@ -77,36 +67,6 @@ int cluster_sql_command(const Args& args) {
                  : csv ? SqlForm::Csv
                        : SqlForm::Table,
                  explain);
-}
-
-int cluster_events_command(const Args& args) {
-  std::vector<std::string> words;
-  bool json = false, csv = false;
-  std::string channel;
-  ReplayOptions options;
-  CommandLine line(
-      "cluster events", "[options] RUN [PROCESS|*] [KIND]",
-      "What the processes of a run did to each other, in logical time: message-transmission,\n"
-      "message-reception, process-begins, process-done, process-aborted, fork, exec, wait, signal, connect,\n"
-      "accept, listen, close, channel-creation, channel-destruction, …; what came to a process that way is\n"
-      "called wait-seen, signal-seen and so on. In PROCESS and KIND, * stands for any letters.",
-      "Examples:\n"
-      "  backstep cluster events run\n"
-      "  backstep cluster events run 'A/*' message-reception\n"
-      "  backstep cluster events run '*' process-aborted --json");
-  line.add_option("--channel", channel, "only of this channel; * stands for any letters").type_name("NAME");
-  line.add_flag("--json", json, "one JSON object per row");
-  line.add_flag("--csv", csv, "comma-separated values, with a heading");
-  line.add_option("RUN", words);
-  if (auto status = line.parse_args(args)) return *status;
-  if (json && csv) throw Error("--json and --csv exclude each other", kExitUsage);
-  if (words.empty() || words.size() > 3)
-    throw Error("of which run? And of which process, which kind?", kExitUsage);
-  std::string query = "SELECT time, process, kind, call, peer, channel, bytes, at, what FROM events WHERE 1";
-  if (words.size() > 1) query += " AND process GLOB " + sql_text(words[1]);
-  if (words.size() > 2) query += " AND kind GLOB " + sql_text(words[2]);
-  if (!channel.empty()) query += " AND channel GLOB " + sql_text(channel);
-  return ask_run(words[0], options, query, json ? SqlForm::Json : csv ? SqlForm::Csv : SqlForm::Table, false);
 }
 
 }  // namespace backstep::cli

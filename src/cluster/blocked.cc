@@ -120,8 +120,8 @@ class Finder {
     try {
       session::Session& s = sessions_.at(p, place);
       session::Present present(s);
-      const bool is_last = place.stopped || place.state == Place::Ended ||
-                           place.at.event >= history_.processes[p].end.event;
+      const bool is_last =
+          place.stopped || place.state == Place::Ended || place.at.event >= history_.processes[p].end.event;
       for (const session::ThreadFacts& thread : present.threads()) {
         const auto registers = present.registers(thread.tid);
         // Where the run went on, whoever stands in front of a call has just not made it yet.

@@ -70,13 +70,14 @@ struct ProcessOfRun {
   replayer::Position begin;  // of what is its own: in a forked process behind the fork
   replayer::Position end;    // in front of its last event
   std::optional<recording::Manifest::End> how;  // it ended; missing: the recorder was killed
-  // Somebody who was not recorded has told it to end by a signal, the first one. A program that hangs ends so.
+  // Somebody who was not recorded has told it to end by a signal, the first one. A program that hangs ends
+  // so.
   struct ToldToEnd {
     replayer::Position at;  // in front of the call that it was in, or of the signal
     std::string signal;
   };
   std::optional<ToldToEnd> told_to_end;
-  bool cut_off = false;                         // its log has no end, or is damaged from `end` on
+  bool cut_off = false;  // its log has no end, or is damaged from `end` on
 
   // The number that an event of a position has in the process's own log.
   uint64_t own_event(uint64_t event) const { return event > base ? event - base : 0; }
@@ -149,6 +150,13 @@ struct Edge {
 };
 const char* edge_kind_name(Edge::Kind kind);
 
+// What concerns nobody else, but is asked for.
+struct OwnEvent {
+  Point point;
+  const char* kind = "";  // "thread-begins", "thread-done", "set-creation", "set-adds", "set-removes"
+  std::string what;       // descriptors; the new thread
+};
+
 // What is odd about the run: said, and the rest works.
 struct Finding {
   enum Weight : uint8_t { Note, Warning } weight = Note;
@@ -166,6 +174,7 @@ struct History {
   std::vector<Transfer> transfers;  // by channel, direction, and offset
   std::vector<Unmatched> unmatched;
   std::vector<Edge> edges;
+  std::vector<OwnEvent> own_events;
   std::vector<Finding> findings;
 
   // "A/server", "A/server#2" or, with one host, a mere "server"; kNone: there is none.

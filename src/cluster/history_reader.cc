@@ -97,6 +97,8 @@ void HistoryReader::read_processes(HostId host) {
       scan = scan_process(recording, info, id, base, wanted[info.number]);
     p.base = base, p.begin = scan.begin, p.end = scan.end;
     p.cut_off = !scan.ended || scan.damage;
+    h_.own_events.insert(h_.own_events.end(), scan.own_events.begin(), scan.own_events.end());
+    scan.own_events.clear();
     scans_.push_back(std::move(scan));
   }
 }

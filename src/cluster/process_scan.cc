@@ -2,6 +2,7 @@
 // result, and the time is in what the program read of clocks, and in the header of each chunk.
 #include "cluster/process_scan.h"
 
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -9,6 +10,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "guest/syscall_print.h"
@@ -75,6 +78,7 @@ class Scanner {
   void see(const Event& e) {
     const Point here = point(e);
     if (has_place(e)) {
+      see_thread(e, here);
       if (!s_.first) s_.first = here;
       s_.last = here;
     } else if (e.kind == EventKind::Start) {
@@ -99,6 +103,20 @@ class Scanner {
       default:
         break;
     }
+  }
+  // A thread begins with the first event of its own. What a child of vfork does is told where its parent does
+  // it.
+  void see_thread(const Event& e, const Point& here) {
+    if (threads_.insert(e.thread).second && threads_.size() > 1 && !lodgers_.count(e.thread))
+      own("thread-begins", here, fmt::format("thread {}", e.thread));
+    if (e.kind != EventKind::Turn) return;
+    const auto reason = static_cast<recording::TurnReason>(e.nr);
+    if (reason == recording::TurnReason::Vforked) lodgers_.insert(e.next_thread);
+    if (reason == recording::TurnReason::Ended && !lodgers_.count(e.thread))
+      own("thread-done", here, fmt::format("thread {}", e.thread));
+  }
+  void own(const char* kind, const Point& here, std::string what) {
+    s_.own_events.push_back({here, kind, std::move(what)});
   }
   void see_signal(const Event& e, const Point& here) {
     siginfo_t info{};
@@ -142,6 +160,15 @@ class Scanner {
       case SYS_clock_gettime:
         see_clock(e, static_cast<int>(e.args[0]));
         break;
+      case SYS_epoll_create:
+      case SYS_epoll_create1:
+        own("set-creation", here, fmt::format("descriptor {}", e.result));
+        break;
+      case SYS_epoll_ctl:
+        if (e.args[1] == EPOLL_CTL_ADD || e.args[1] == EPOLL_CTL_DEL)
+          own(e.args[1] == EPOLL_CTL_ADD ? "set-adds" : "set-removes", here,
+              fmt::format("descriptor {} in {}", static_cast<int>(e.args[2]), static_cast<int>(e.args[0])));
+        break;
       default:
         break;
     }
@@ -159,6 +186,7 @@ class Scanner {
   ProcessId id_;
   const std::set<uint64_t>& wanted_;
   int64_t wall_minus_monotonic_ = 0;
+  std::set<int> threads_, lodgers_;
   std::optional<replayer::Position> interrupted_;  // the last event was a call that a signal ended
 };
 

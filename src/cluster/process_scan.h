@@ -50,6 +50,7 @@ struct ProcessScan {
   std::vector<Delivered> signals;
   std::vector<Waited> waits;
   std::vector<ToldToEnd> told_to_end;
+  std::vector<OwnEvent> own_events;
 };
 
 // `wanted`: events whose points are asked for. `thread`: the one that the log begins with.

@@ -8,6 +8,7 @@
 #include "cluster/run_database.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -122,10 +123,26 @@ ProcessId process_at(const History& h, const std::vector<Value>& arguments, size
   return p;
 }
 
-uint64_t event_at(const History& h, ProcessId p, const std::vector<Value>& arguments, size_t place) {
-  const auto* n = std::get_if<int64_t>(&arguments[place]);
-  if (!n || *n < 0) throw Error("an event is a number, as in the columns that end in _event", kExitUsage);
-  return h.processes[p].base + static_cast<uint64_t>(*n);
+// An event of the log, or what is between two of them: N - 0.5.
+struct Instant {
+  uint64_t next;  // the first event that is not before it
+  bool is_event;  // … and it is this one
+  uint64_t behind() const { return next + is_event; }
+  bool operator<(const Instant& other) const {
+    return std::pair(next, is_event) < std::pair(other.next, other.is_event);
+  }
+};
+
+Instant instant_at(const History& h, ProcessId p, const std::vector<Value>& arguments, size_t place) {
+  const auto* whole = std::get_if<int64_t>(&arguments[place]);
+  const auto* between = std::get_if<double>(&arguments[place]);
+  constexpr double kMost = 1e15;
+  if (!(whole && *whole >= 0) && !(between && *between > -1 && *between < kMost))
+    throw Error("an event is a number, as in the columns event and those that end in _event", kExitUsage);
+  const uint64_t base = h.processes[p].base;
+  if (whole) return {base + static_cast<uint64_t>(*whole), true};
+  const double next = std::ceil(*between);
+  return {base + static_cast<uint64_t>(next), next == *between};
 }
 
 // Whether an event of one process's log happened before one of another's. What an event needed is looked up
@@ -134,11 +151,11 @@ class Order {
  public:
   explicit Order(const Causality& causality) : causality_(causality) {}
 
-  bool happened_before(ProcessId p, uint64_t a, ProcessId q, uint64_t b) {
+  bool happened_before(ProcessId p, const Instant& a, ProcessId q, const Instant& b) {
     if (p == q) return a < b;
     // All that b needed, and whether what a gave next, if it gave anything, is among it.
-    const EventCount given = causality_.count_at(p, {0, a, 0});
-    return needs(q, causality_.count_at(q, {0, b + 1, 0}))[p] > given;
+    const EventCount given = causality_.count_at(p, {0, a.next, 0});
+    return needs(q, causality_.count_at(q, {0, b.behind(), 0}))[p] > given;
   }
 
  private:
@@ -250,7 +267,7 @@ void RunDatabase::add_functions() {
        4,
        [order, &h](trace::History&, const std::vector<Value>& a) {
          const ProcessId p = process_at(h, a, 0), q = process_at(h, a, 2);
-         return Value(int64_t{order->happened_before(p, event_at(h, p, a, 1), q, event_at(h, q, a, 3))});
+         return Value(int64_t{order->happened_before(p, instant_at(h, p, a, 1), q, instant_at(h, q, a, 3))});
        }});
   // Those of a recording, with the process's name in the place of its number, and always there.
   for (const trace::Function& inner : trace::functions()) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/event_database.h"
 #include "cluster/run_database.h"
 #include "cluster/space_time.h"
 #include "guest/syscall_print.h"
@@ -142,9 +143,19 @@ class RunTables {
     auto add = [&](const char* kind, const Point& p, GraphEvent e, ProcessId peer, ChannelId c, Value bytes,
                    Value what) {
       if (p)
-        rows.push_back({time(e), process(p.process), int64_t{p.thread}, number(p.at.tick),
-                        position_text(p.at), number(p.own_event), std::string(kind), call(p), process(peer),
-                        channel(c), std::move(bytes), std::move(what)});
+        rows.push_back({time(e),
+                        process(p.process),
+                        int64_t{p.thread},
+                        number(p.at.tick),
+                        position_text(p.at),
+                        number(p.own_event),
+                        std::string(kind),
+                        call(p),
+                        process(peer),
+                        channel(c),
+                        std::move(bytes),
+                        std::move(what),
+                        {}});
     };
     for (ProcessId p = 0; p < h_.processes.size(); p++) {
       const ProcessOfRun& q = h_.processes[p];
@@ -178,8 +189,58 @@ class RunTables {
       add((kind + "-seen").c_str(), e.to, causality_.find(e.to), e.from.process, e.channel, {},
           known_text(e.what));
     }
+    add_own(rows);
+    add_recorded(rows);
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a[0] < b[0]; });
     return rows;
+  }
+
+  // The last event of the graph that a position is behind.
+  Value time_at(ProcessId p, const replayer::Position& at) {
+    return time({p, causality_.count_at(p, at) - 1});
+  }
+
+  // Threads, and sets of descriptors (epoll).
+  void add_own(std::vector<Row>& rows) {
+    for (const OwnEvent& e : h_.own_events) {
+      const Point& p = e.point;
+      rows.push_back({time_at(p.process, p.at),
+                      process(p.process),
+                      int64_t{p.thread},
+                      number(p.at.tick),
+                      position_text(p.at),
+                      number(p.own_event),
+                      std::string(e.kind),
+                      call(p),
+                      {},
+                      {},
+                      {},
+                      known_text(e.what),
+                      {}});
+    }
+  }
+
+  // What replays have found. Each is between two events of the log: in front of number N, so N - 0.5.
+  void add_recorded(std::vector<Row>& rows) {
+    constexpr double kBetween = 0.5;
+    for (const EventsOf& events : EventDatabase(h_).load())
+      for (const RecordedEvent& e : events.rows) {
+        const auto next = static_cast<double>(h_.processes[events.process].own_event(e.at.event));
+        const std::string what = events.name + (e.value.empty() ? "" : ": " + e.value);
+        rows.push_back({time_at(events.process, e.at),
+                        process(events.process),
+                        int64_t{e.thread},
+                        number(e.at.tick),
+                        position_text(e.at),
+                        next - kBetween,
+                        events.kind,
+                        {},
+                        {},
+                        {},
+                        {},
+                        what,
+                        known_text(e.source)});
+      }
   }
 
   std::vector<Row> cuts() {
@@ -190,8 +251,8 @@ class RunTables {
         const Place& place = cut.places[p];
         rows.push_back({name, std::string(cut_kind_name(cut.kind)), process(p),
                         std::string(place_state_name(place.state)), position_text(place.at),
-                        number(place.at.tick), number(h_.processes[p].own_event(place.at.event)), int64_t{place.stopped},
-                        place.why});
+                        number(place.at.tick), number(h_.processes[p].own_event(place.at.event)),
+                        int64_t{place.stopped}, place.why});
       }
     }
     return rows;
@@ -309,19 +370,21 @@ void add_run_tables(std::vector<trace::Table>& tables, const Causality& causalit
        {"what", "TEXT", kNothing, "the signal, the memory"}},
       run, &RunTables::orders));
   tables.push_back(
-      table("events", "all that processes did to each other, in logical time",
+      table("events", "all that processes did to each other, and what was recorded, in logical time",
             {{"time", "INT", kNothing, "logical time; NULL: nothing came of it"},
              {"process", "TEXT", kNothing, ""},
              {"thread", "INT", kNothing, ""},
              {"tick", "INT", kNothing, ""},
              {"at", "TEXT", kNothing, "control point"},
-             {"event", "INT", kNothing, "number in the process's log"},
+             {"event", "ANY", kNothing,
+              "number in the process's log; N - 0.5 of what was recorded in front of number N"},
              {"kind", "TEXT", kNothing, "message-transmission, message-reception, process-begins, …"},
              {"call", "TEXT", kNothing, "the system call"},
              {"peer", "TEXT", kNothing, "the other process"},
              {"channel", "TEXT", kNothing, ""},
              {"bytes", "INT", kNothing, ""},
-             {"what", "TEXT", kNothing, ""}},
+             {"what", "TEXT", kNothing, "recorded: its name, and its value behind a colon"},
+             {"source", "TEXT", kNothing, "line, of what 'cluster events RUN record …' has recorded"}},
             run, &RunTables::events));
   tables.push_back(table("unmatched", "bytes that only one side tells of",
                          {{"process", "TEXT", kNothing, ""},

@@ -300,26 +300,19 @@ std::string banner(const recording::Library& library, const recording::Recording
                     log.events());
 }
 
-}  // namespace
+// A server in a child process, that has the recording open: where it listens.
+struct Started {
+  SocketFolder folder;
+  pid_t pid;
+};
 
-int start_gdb(const ReplayOptions& given) {
-  ReplayOptions options = given;
-  signal(SIGPIPE, SIG_IGN);
-  // The recording is looked at before gdb is started: what is wrong with it is told here.
-  const recording::Library library = recording::Library::standard();
-  recording::Recording recording = library.resolve(options.recording);
-  const recording::Manifest manifest = recording.manifest();
-  // A program that was started by a wrapper, and died of a signal: that is what the user wants to see.
-  const recording::Final last = recording::final_end(recording, manifest.end);
-  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
-    options.process = last.process;
+void remove_folder(const SocketFolder& folder) {
+  unlink(folder.socket);
+  rmdir(folder.path);
+}
 
+Started start_server(const ReplayOptions& options) {
   const SocketFolder folder = make_socket_folder();
-  const std::string path = folder.socket;
-  auto remove_folder = [&] {
-    unlink(folder.socket);
-    rmdir(folder.path);
-  };
   Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -327,7 +320,7 @@ int start_gdb(const ReplayOptions& given) {
   if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.get(), 1) != 0) {
     int err = errno;
-    remove_folder();
+    remove_folder(folder);
     throw Error("cannot make a socket for gdb: " + errno_text(err));
   }
   // The server tells when it is ready, or why it cannot be.
@@ -357,7 +350,7 @@ int start_gdb(const ReplayOptions& given) {
       do got = poll(&p, 1, -1);
       while (got < 0 && errno == EINTR);
       Fd connection = accept_connection(listener.get());
-      remove_folder();
+      remove_folder(folder);
       ::close(folder.lock);
       signal(SIGTERM, SIG_DFL);
       listener.reset();
@@ -378,30 +371,70 @@ int start_gdb(const ReplayOptions& given) {
   for (ssize_t n; (n = read(ready[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
     if (n > 0) answer.append(buffer, static_cast<size_t>(n));
   if (answer != "r") {
-    remove_folder();
+    remove_folder(folder);
     size_t line = answer.find('\n');
     if (answer.starts_with('f') && line != std::string::npos)
       throw Error(answer.substr(line + 1), std::atoi(answer.c_str() + 1));
     throw Error("the replaying process ended before it was ready");
   }
+  return {folder, pid};
+}
 
-  const std::string script = std::string(kGdbScript) + source_commands(recording);
+void stop_server(const Started& server) {
+  remove_folder(server.folder);
+  kill(server.pid, SIGTERM);
+}
+
+}  // namespace
+
+int start_gdb(const ReplayOptions& given, const std::vector<ReplayOptions>& others) {
+  ReplayOptions options = given;
+  signal(SIGPIPE, SIG_IGN);
+  // The recording is looked at before gdb is started: what is wrong with it is told here.
+  const recording::Library library = recording::Library::standard();
+  recording::Recording recording = library.resolve(options.recording);
+  const recording::Manifest manifest = recording.manifest();
+  // A program that was started by a wrapper, and died of a signal: that is what the user wants to see.
+  const recording::Final last = recording::final_end(recording, manifest.end);
+  if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
+    options.process = last.process;
+
+  const Started server = start_server(options);
+  std::vector<Started> further;
+  auto stop_all = [&] {
+    stop_server(server);
+    for (const Started& s : further) stop_server(s);
+  };
+  bool here = files_are_here(library, recording, options.process);
+  try {
+    for (const ReplayOptions& other : others) {
+      further.push_back(start_server(other));
+      here = here && files_are_here(library, recording::Recording(other.recording), other.process);
+    }
+  } catch (...) {
+    stop_all();
+    throw;
+  }
+
+  std::string script = std::string(kGdbScript) + source_commands(recording);
+  for (const ReplayOptions& other : others)
+    if (other.recording != recording.dir()) script += source_commands(recording::Recording(other.recording));
   int commands = memfd_create("backstep-gdb-commands", 0);
   if (commands < 0 || write(commands, script.data(), script.size()) != static_cast<ssize_t>(script.size()))
     throw Error("cannot write commands for gdb: " + errno_text(errno));
   const timeline::LogIndex log(recording, options.process);
   const bool from_the_end = log.end_signal() || log.was_ended();
   const std::string at = options.at.empty() && from_the_end ? "end" : options.at;
-  std::vector<std::string> words{
-      "gdb",  "-q",
-      "-ix",  fmt::format("/proc/self/fd/{}", commands),
-      "-iex", "set prompt (backstep) ",
-      "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:"};
+  std::vector<std::string> words{"gdb",  "-q",
+                                 "-ix",  fmt::format("/proc/self/fd/{}", commands),
+                                 "-iex", "set prompt (backstep) ",
+                                 "-iex", here ? "set sysroot /" : "set sysroot target:"};
   // Front ends want to hear it all.
   if (has_terminal_front_end(options.gdb_args))
-    words.insert(words.end(), {"-iex", "set print symbol-loading off", "-ex", "backstep-connect " + path});
+    words.insert(words.end(), {"-iex", "set print symbol-loading off", "-ex",
+                               fmt::format("backstep-connect {}", server.folder.socket)});
   else
-    words.insert(words.end(), {"-ex", "target extended-remote " + path});
+    words.insert(words.end(), {"-ex", fmt::format("target extended-remote {}", server.folder.socket)});
   if (!options.quiet)
     words.insert(words.end(),
                  {"-ex", "echo " + for_echo(banner(library, recording, log, options.process, at))});
@@ -409,6 +442,13 @@ int start_gdb(const ReplayOptions& given) {
   if (from_end || !at.empty()) words.insert(words.end(), {"-ex", "goto " + (from_end ? "end" : at)});
   if (!options.last_write.empty()) words.insert(words.end(), {"-ex", "last-write " + options.last_write});
   if (!options.last_change.empty()) words.insert(words.end(), {"-ex", "last-change " + options.last_change});
+  for (size_t i = 0; i < others.size(); i++) {
+    for (const std::string& command :
+         {std::string("add-inferior -no-connection"), fmt::format("inferior {}", i + 2),
+          fmt::format("target extended-remote {}", further[i].folder.socket), "goto " + others[i].at})
+      words.insert(words.end(), {"-ex", command});
+  }
+  if (!others.empty()) words.insert(words.end(), {"-ex", "inferior 1"});
   words.insert(words.end(), options.gdb_args.begin(), options.gdb_args.end());
   std::vector<char*> argv;
   for (std::string& w : words) argv.push_back(w.data());
@@ -416,8 +456,7 @@ int start_gdb(const ReplayOptions& given) {
   const char* gdb = std::getenv("BACKSTEP_GDB");
   execvp(gdb && *gdb ? gdb : "gdb", argv.data());
   int err = errno;
-  remove_folder();
-  kill(pid, SIGTERM);
+  stop_all();
   throw Error(fmt::format("cannot start gdb: {}. Install it, or use --serve and connect a debugger yourself.",
                           errno_text(err)),
               err == ENOENT ? kExitNotFound : kExitNotExecutable);

@@ -22,6 +22,28 @@ done
 cluster gdb run A/chain.2 wrong -- -batch -ex 'print answered' >gdb.out 2>&1
 seen -F '$1 = 3' <gdb.out || fail "gdb is not at the worker's place: $(tail -n 5 gdb.out)"
 
+# Several are inferiors of one gdb; one moves, and the others follow.
+cluster gdb run A/chain A/chain.2 wrong -- -batch -ex 'inferior 2' -ex 'print answered' -ex 'inferior 1' -ex 'reverse-continue' \
+  -ex 'goto @0' -ex 'break check' -ex 'continue' -ex 'continue' -ex 'follow' -ex 'inferior 2' -ex 'print answered + 100' -ex 'inferior 1' \
+  -ex 'print asked' >gdb.out 2>&1
+{ seen -F '$1 = 3' <gdb.out && seen -F '$2 = 102' <gdb.out && seen -F '$3 = 1' <gdb.out; } || fail "the worker does not follow: $(cat gdb.out)"
+seen 'A/chain.2 running: .*needed 4 bytes on pipe of A/chain' <gdb.out || fail "it is not said where the worker is: $(cat gdb.out)"
+# … by themselves, at each prompt.
+cluster gdb run A/chain A/chain.2 wrong >gdb.out 2>&1 <<'GDB'
+goto start
+break check
+follow always
+continue
+continue
+continue
+inferior 2
+print answered + 100
+follow never
+follow sideways
+GDB
+seen -F '$1 = 103' <gdb.out || fail "the worker does not follow by itself: $(cat gdb.out)"
+seen -F 'follow [always] [causal|optimistic]' <gdb.out || fail "what is wrong is not said: $(cat gdb.out)"
+
 # Optimistic: the others have nothing to do until the client asks again.
 expect 0 cluster break run A/chain "$WRONG" if asked == 2 --optimistic --name far
 consistent far || fail "the optimistic cut is not consistent"
