@@ -45,5 +45,5 @@ printed '^\$4 = 7$'
 printed '^\$5 = 2$'
 printed '^\$6 = 4$'
 times 1 'no output with this text from here on'
-times 2 'no input with this text from here on'
+times 1 'no input with this text from here on'
 ok
