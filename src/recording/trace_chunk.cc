@@ -5,7 +5,7 @@
 //   blocks      what is known of each that was executed, by number
 //   sequence    numbers of blocks in the order of execution; only where the next one is not the one that
 //               followed the last two the last time
-//   columns     for each block, one for each word of its records, and one for the steps of the tick
+//   rows        for each block, its records: the step of the tick, and the words, in pieces of columns
 //
 // Two of the blocks are no code: one has stores that others have made as its records, one says that the
 // thread or the next event is another one from here on, and one that the next record was cut.
@@ -20,7 +20,7 @@
 #include "recording/trace_chunk.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "recording/trace_columns.h"
@@ -58,22 +58,20 @@ TraceEncoder::TraceEncoder(int level) : level_(level) {
   for (const uint16_t words : kOwnWords) {
     TracedBlock own;
     own.words = words;
-    blocks_.push_back({std::move(own), 0, {}});
+    blocks_.emplace_back(std::move(own), words);
   }
   begin_chunk();
 }
 
 void TraceEncoder::begin_chunk() {
-  for (const uint32_t id : used_) {
-    blocks_[id].number = 0;
-    blocks_[id].rows.clear();
-  }
+  for (const uint32_t id : used_) blocks_[id].number = 0;
   used_.clear();
   memory_.clear();
   large_.clear();
   ticks_.clear();
-  ids_.clear();
+  sequence_.clear();
   foreign_.clear();
+  foreign_at_.clear();
   contexts_.assign(1, {0, event_, thread_});
   words_ = stores_ = last_tick_ = 0;
   full_ = false;
@@ -82,21 +80,24 @@ void TraceEncoder::begin_chunk() {
 
 uint32_t TraceEncoder::add_block(TracedBlock block) {
   if (block.sites.size() > kMostSites) throw Error("internal error: a block has too many stores");
-  blocks_.push_back({std::move(block), 0, {}});
+  blocks_.emplace_back(std::move(block));
   return static_cast<uint32_t>(blocks_.size() - 1);
 }
 
 // Its place among the chunk's records, as a part of marks.
-uint64_t TraceEncoder::record(uint32_t id, uint64_t tick) {
-  Known& known = blocks_[id];
-  if (!known.number) {
-    used_.push_back(id);
+uint64_t TraceEncoder::record(Known& known, uint64_t tick) {
+  if (!known.number) [[unlikely]] {
+    used_.push_back(static_cast<uint32_t>(&known - blocks_.data()));
     known.number = static_cast<uint32_t>(used_.size());
   }
   ticks_.push_back(tick);
-  ids_.push_back(id);
-  if (ticks_.size() >= kMostChunkRecords) full_ = true;
+  sequence_.push_back(known.number);
   return (ticks_.size() - 1) << kSiteBits;
+}
+
+void TraceEncoder::look_whether_full() {
+  full_ = words_ >= kMostChunkWords || ticks_.size() >= kMostChunkRecords || stores_ >= kMostChunkStores ||
+          memory_.pages() >= kMostChunkPages;
 }
 
 void TraceEncoder::context(uint64_t event, uint32_t thread) {
@@ -106,89 +107,99 @@ void TraceEncoder::context(uint64_t event, uint32_t thread) {
 }
 
 void TraceEncoder::record_context() {
-  record(kContextBlock, 0);
-  for (const uint64_t v : {event_, uint64_t{thread_}}) blocks_[kContextBlock].rows.push_back(v);
+  Known& known = blocks_[kContextBlock];
+  record(known, 0);
+  if (level_ == 3) {
+    uint64_t* const row = known.rows.row();
+    row[0] = event_, row[1] = thread_;
+  }
   contexts_.push_back({ticks_.size(), event_, thread_});
 }
 
-// One store to all words of [address, address + size).
-void TraceEncoder::mark(uint64_t address, uint64_t size, uint64_t where, const StoreMoment* large) {
-  stores_++;
-  if (stores_ >= kMostChunkStores || memory_.pages() >= kMostChunkPages) full_ = true;
-  if (large && size > kLargeStore) {
-    large_.push_back({address, address + size, *large, 1});
-    return;
+namespace {
+
+// One more store, and the last one so far.
+struct Marking {
+  uint64_t where;
+  uint64_t operator()(uint64_t mark) const {
+    constexpr uint64_t kOne = 1ull << kCountAt;
+    return (mark & ~(kOne - 1)) + kOne + where;
   }
-  constexpr uint64_t kOne = 1ull << kCountAt;
-  const uint64_t last = address + size - 1;
-  for (uint64_t word = address & ~7ull; word <= last && word < ~7ull; word += 8) {
-    uint64_t& m = memory_.mark(word);
-    m = (m & ~(kOne - 1)) + kOne + where;
-  }
-}
+};
+
+}  // namespace
 
 template <bool kRecords>
 void TraceEncoder::execute(uint32_t id, const uint64_t* words, uint64_t tick, uint32_t cut) {
-  if (cut && kRecords) {
-    record(kCutBlock, tick);
-    blocks_[kCutBlock].rows.push_back(cut);
+  if (cut && kRecords) [[unlikely]] {
+    record(blocks_[kCutBlock], tick);
+    blocks_[kCutBlock].rows.row()[0] = cut;
   }
-  const uint64_t where = record(id, tick);
   Known& known = blocks_[id];
+  uint64_t where = record(known, tick);
   const size_t count = known.block.words;
   uint64_t* row = nullptr;
   if constexpr (kRecords) {
-    const size_t at = known.rows.size();
-    if (at + count + 1 > known.rows.capacity())
-      known.rows.reserve(std::max<size_t>(64, 2 * (at + count + 1)));
-    known.rows.resize(at + count + 1);
-    row = known.rows.data() + at;
+    row = known.rows.row();
     row[0] = tick - last_tick_;
     last_tick_ = tick;
-    if (count) std::memcpy(row + 1, words, count * sizeof *words);
+    for (size_t i = 0; i < count; i++) row[i + 1] = words[i];
     words_ += count + 1;
-    if (words_ >= kMostChunkWords) full_ = true;
   }
-  uint64_t number = where;
   for (const TracedBlock::Site& site : known.block.sites) {
-    if (cut && site.instruction + 1u >= cut) break;
+    if (cut && site.instruction + 1u >= cut) [[unlikely]]
+      break;
     const uint64_t address = site.add + (site.address_at ? words[site.address_at - 1] : 0);
     if constexpr (kRecords) {
-      const uint64_t there =
-          memory_.exchange(address, site.size, site.new_at ? words[site.new_at - 1] : site.value);
+      const uint64_t fresh = site.new_at ? words[site.new_at - 1] : site.value;
+      const uint64_t there = memory_.store(address, site.size, fresh, Marking{where});
       if (site.guessed) row[site.old_at] = (words[site.old_at - 1] & KnownMemory::mask_of(site.size)) ^ there;
+    } else {
+      memory_.mark(address, site.size, Marking{where});
     }
-    mark(address, site.size, number++, nullptr);
+    where++;
+    stores_++;
   }
+  look_whether_full();
 }
 
 template void TraceEncoder::execute<true>(uint32_t, const uint64_t*, uint64_t, uint32_t);
 template void TraceEncoder::execute<false>(uint32_t, const uint64_t*, uint64_t, uint32_t);
 
 void TraceEncoder::store(const TracedStore& s) {
-  const uint64_t where = record(kStoreBlock, s.at.tick);
+  Known& known = blocks_[kStoreBlock];
+  const uint64_t where = record(known, s.at.tick);
   foreign_.push_back(ticks_.size() - 1);
-  std::vector<uint64_t>& rows = blocks_[kStoreBlock].rows;
-  const uint64_t flags = s.by_kernel ? kByKernel : 0;
-  for (const uint64_t v : {s.at.tick, s.at.event, s.at.pc, uint64_t{s.at.thread}, s.address, uint64_t{s.size},
-                           s.old_value, s.new_value, flags})
-    rows.push_back(v);
+  foreign_at_.push_back(s.at);
+  if (level_ == 3) {
+    const uint64_t row[] = {s.at.tick,   s.at.event,  s.at.pc,
+                            s.at.thread, s.address,   s.size,
+                            s.old_value, s.new_value, s.by_kernel ? kByKernel : 0};
+    std::copy(std::begin(row), std::end(row), known.rows.row());
+  }
   words_ += kOwnWords[kStoreBlock];
-  if (words_ >= kMostChunkWords) full_ = true;
-  if (s.size) mark(s.address, std::min<uint64_t>(s.size, ~0ull - s.address), where, &s.at);
+  mark(s, where);
+  look_whether_full();
+}
+
+void TraceEncoder::mark(const TracedStore& s, uint64_t where) {
+  const uint64_t size = std::min<uint64_t>(s.size, ~0ull - s.address);
+  if (!size) return;
+  stores_++;
+  if (size > kLargeStore) {
+    large_.push_back({s.address, s.address + size, s.at, 1});
+  } else {
+    memory_.mark(s.address, size, Marking{where});
+  }
 }
 
 StoreMoment TraceEncoder::moment_of(uint64_t mark) const {
   const size_t at = mark >> kSiteBits & ((1u << kRecordBits) - 1);
   const size_t site = mark & ((1u << kSiteBits) - 1);
-  const uint32_t id = ids_[at];
-  if (id == kStoreBlock) {
-    // Its row is the one with the number of such records before it; contexts do not matter.
-    const auto rank = std::lower_bound(foreign_.begin(), foreign_.end(), at) - foreign_.begin();
-    const uint64_t* row =
-        blocks_[kStoreBlock].rows.data() + static_cast<size_t>(rank) * kOwnWords[kStoreBlock];
-    return {row[0], row[1], row[2], static_cast<uint32_t>(row[3])};
-  }
+  const uint32_t id = used_[sequence_[at] - 1];
+  if (id == kStoreBlock)
+    return foreign_at_[static_cast<size_t>(std::lower_bound(foreign_.begin(), foreign_.end(), at) -
+                                           foreign_.begin())];
   auto context = std::partition_point(contexts_.begin(), contexts_.end(),
                                       [&](const Context& c) { return c.from <= at; });
   --context;
@@ -203,8 +214,6 @@ Backlinks TraceEncoder::last_stores() const {
       if (const uint64_t mark = page.marks[i])
         links.words.push_back({start + i * KnownMemory::kWord, moment_of(mark), mark >> kCountAt});
   });
-  std::sort(links.words.begin(), links.words.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
   Backlinks large;
   large.append({{}, large_});
   links.large = std::move(large.large);
@@ -227,11 +236,10 @@ std::vector<uint8_t> TraceEncoder::pack() {
             uint64_t{s.size}, uint64_t{s.instruction}, uint64_t{s.guessed}})
         out.number(v);
   }
-  out.number(ids_.size());
+  out.number(sequence_.size());
   SequenceGuess guess;
   uint64_t right = 0;
-  for (const uint32_t id : ids_) {
-    const uint32_t number = blocks_[id].number;
+  for (const uint32_t number : sequence_) {
     uint32_t& expected = guess.next();
     if (expected == number) {
       right++;
@@ -244,11 +252,7 @@ std::vector<uint8_t> TraceEncoder::pack() {
     guess.follow(number);
   }
   out.number(right);
-  for (const uint32_t id : used_) {
-    const Known& known = blocks_[id];
-    const size_t columns = id < kOwnBlocks ? kOwnWords[id] : known.block.words + 1u;
-    for (size_t c = 0; c < columns; c++) out.add(known.rows.data() + c, columns, known.rows.size() / columns);
-  }
+  for (const uint32_t id : used_) blocks_[id].rows.finish(out);
   return squeeze(out.out, kTraceTightness);
 }
 
@@ -271,7 +275,7 @@ class ReadChunk {
     Cursor in{raw_.data(), raw_.data() + raw_.size()};
     read_blocks(in);
     read_sequence(in);
-    for (Block& b : blocks_) read_rows(b, in);
+    for (Block& b : blocks_) b.rows.emplace(in, b.columns, b.count);
     if (!in.ok || in.p != in.end) throw damaged_chunk();
   }
 
@@ -282,14 +286,12 @@ class ReadChunk {
     Own own = kOwnBlocks;  // kOwnBlocks: code
     TracedBlock code;
     size_t columns = 0, count = 0;
-    std::vector<uint64_t> rows;
-    const uint64_t* next = nullptr;
+    std::optional<RowReader> rows;
   };
 
   void read_blocks(Cursor& in);
   static TracedBlock::Site read_site(Cursor& in, uint64_t words);
   void read_sequence(Cursor& in);
-  static void read_rows(Block& b, Cursor& in);
   bool is_wanted(uint64_t address, uint64_t size) const;
   bool tell_block(const Block& b, const uint64_t* row);
   bool tell_foreign(const uint64_t* row);
@@ -368,13 +370,6 @@ void ReadChunk::read_sequence(Cursor& in) {
   if (words > kMostChunkWords + 2 * UINT16_MAX + 2 * kMostChunkRecords) throw damaged_chunk();
 }
 
-void ReadChunk::read_rows(Block& b, Cursor& in) {
-  b.rows.resize(b.count * b.columns);
-  for (size_t c = 0; c < b.columns; c++)
-    if (!read_column(in, b.rows.data() + c, b.columns, b.count)) throw damaged_chunk();
-  b.next = b.rows.data();
-}
-
 bool ReadChunk::is_wanted(uint64_t address, uint64_t size) const {
   if (data_.empty()) return true;
   return std::any_of(data_.begin(), data_.end(), [&](const AddressRange& r) {
@@ -426,8 +421,8 @@ bool ReadChunk::each(std::span<const AddressRange> data,
   }
   for (const uint32_t index : sequence_) {
     Block& b = blocks_[index];
-    const uint64_t* row = b.next;
-    b.next += b.columns;
+    const uint64_t* const row = b.rows->next();
+    if (!row) throw damaged_chunk();
     bool more = true;
     switch (b.own) {
       case kOwnBlocks:
@@ -445,6 +440,8 @@ bool ReadChunk::each(std::span<const AddressRange> data,
     }
     if (!more) return false;
   }
+  for (const Block& b : blocks_)
+    if (!b.rows->at_end()) throw damaged_chunk();
   return true;
 }
 

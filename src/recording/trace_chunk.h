@@ -14,6 +14,7 @@
 #include "recording/backlinks.h"
 #include "recording/checkpoint_file.h"
 #include "recording/known_memory.h"
+#include "recording/trace_columns.h"
 
 namespace backstep::recording {
 
@@ -74,15 +75,18 @@ class TraceEncoder {
 
  private:
   struct Known {
+    explicit Known(TracedBlock b) : block(std::move(b)), rows(block.words + 1u) {}
+    Known(TracedBlock b, size_t columns) : block(std::move(b)), rows(columns) {}
     TracedBlock block;
-    uint32_t number = 0;         // in this chunk; 0: not used in it yet
-    std::vector<uint64_t> rows;  // of the chunk: the step of the tick, then the words
+    uint32_t number = 0;  // in this chunk; 0: not used in it yet
+    RowPacker rows;       // of the chunk: the step of the tick, then the words
   };
 
   template <bool kRecords>
   void execute(uint32_t block, const uint64_t* words, uint64_t tick, uint32_t cut);
-  void mark(uint64_t address, uint64_t size, uint64_t where, const StoreMoment* large);
-  uint64_t record(uint32_t number, uint64_t tick);
+  void mark(const TracedStore& store, uint64_t where);
+  void look_whether_full();
+  uint64_t record(Known& known, uint64_t tick);
   void record_context();
   void begin_chunk();
   StoreMoment moment_of(uint64_t where) const;
@@ -94,10 +98,11 @@ class TraceEncoder {
   std::vector<uint32_t> used_;  // blocks of this chunk, by number
   KnownMemory memory_;
   std::vector<Backlinks::Large> large_;
-  // The records of this chunk: which block, when.
+  // The records of this chunk: which block (its number), when.
   std::vector<uint64_t> ticks_;
-  std::vector<uint32_t> ids_;
-  std::vector<size_t> foreign_;  // which of them are stores that others have made
+  std::vector<uint32_t> sequence_;
+  std::vector<size_t> foreign_;          // which of them are stores that others have made
+  std::vector<StoreMoment> foreign_at_;  // … when
   uint64_t words_ = 0, stores_ = 0;
   uint64_t last_tick_ = 0;
   bool full_ = false;

@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kTraceMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'W', 'T'};
-constexpr uint32_t kTraceVersion = 1;
+constexpr uint32_t kTraceVersion = 2;
 constexpr int kIndexTightness = 3;           // of compression
 constexpr uint64_t kSaneIndex = 4ull << 30;  // bytes, uncompressed
 constexpr uint64_t kSaneChunk = 1ull << 30;  // bytes, as they are

@@ -273,5 +273,36 @@ TEST(TraceColumns, KeepNumbersOfAllKinds) {
     }
 }
 
+TEST(TraceColumns, KeepRowsHoweverMany) {
+  std::mt19937_64 rng(6);
+  for (size_t count : {0u, 1u, 2u, 8u, 9u, 511u, 512u, 513u, 1024u, 3000u}) {
+    constexpr size_t kColumns = 3;
+    RowPacker packer(kColumns);
+    for (int again = 0; again < 2; again++) {
+      std::vector<uint64_t> numbers;
+      for (size_t i = 0; i < count; i++) {
+        for (const uint64_t n : {0x7fff'0000'0000 - 16 * i, i % 100 ? 5 : rng(), rng() % 7})
+          numbers.push_back(n);
+        std::copy(numbers.end() - kColumns, numbers.end(), packer.row());
+      }
+      ColumnPacker out;
+      packer.finish(out);
+      out.number(77);  // it does not read on
+      Cursor in{out.out.data(), out.out.data() + out.out.size()};
+      RowReader reader(in, kColumns, count);
+      std::vector<uint64_t> back;
+      for (size_t i = 0; i < count; i++) {
+        const uint64_t* const row = reader.next();
+        ASSERT_NE(row, nullptr);
+        back.insert(back.end(), row, row + kColumns);
+      }
+      EXPECT_EQ(back, numbers);
+      EXPECT_TRUE(reader.at_end());
+      EXPECT_EQ(reader.next(), nullptr);
+      EXPECT_EQ(in.varint(), 77u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace backstep::recording
