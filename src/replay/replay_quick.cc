@@ -21,7 +21,7 @@ namespace {
 constexpr double kFastest = 4e9;                       // ticks that a program makes in a second, at most
 constexpr double kWorthwhile = 0.15;                   // seconds of a way for which changing over twice pays
 constexpr suseconds_t kAgain = 2000;                   // microseconds
-constexpr double kShortest = 0.0005, kLongest = 0.01;  // seconds of a leg
+constexpr double kShortest = 0.0005, kLongest = 0.05;  // seconds of a leg
 
 // Tests have legs of this length, whatever the way: most of them end behind the goal.
 double forced_leg() {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/entry.h"
@@ -67,6 +68,8 @@ void ReportedAccesses::begin() {
     looked_at_ = 0;
   }
   unwanted_run_ = false;
+  near_.clear();
+  near_of_.clear();
   engine::bs_writer = {};
   process_.engine().set_report(std::move(reports));
 }
@@ -192,20 +195,70 @@ void ReportedAccesses::log(Tick tick, uint64_t event, Address pc, int thread, co
   taps_.log_access(tick, event, pc, thread, access);
 }
 
+// Of a block that was not met before.
+const ReportedAccesses::NearOfBlock& ReportedAccesses::look_at_block(uint32_t unit) {
+  if (unit >= near_of_.size()) near_of_.resize(std::max<size_t>(unit + 1, 2 * near_of_.size()));
+  NearOfBlock of;
+  of.known = true;
+  of.more = static_cast<uint32_t>(near_.size());
+  bool any = false;
+  const engine::ReportBlock& block = *engine::report_block(unit);
+  const engine::ReportSite* const sites = engine::report_sites(unit);
+  for (const engine::ReportSite* s = sites; s != sites + block.sites; s++) {
+    if (!s->address_at) {
+      of.always |= s->add - low_ < reach_;
+      continue;
+    }
+    if (std::any_of(sites, s, [&](const auto& other) { return other.address_at == s->address_at; })) continue;
+    // From the least to the most that is added to the word, as signed numbers.
+    auto least = static_cast<int64_t>(s->add), most = least;
+    for (const engine::ReportSite* other = s; other != sites + block.sites; other++) {
+      if (other->address_at != s->address_at) continue;
+      least = std::min(least, static_cast<int64_t>(other->add));
+      most = std::max(most, static_cast<int64_t>(other->add));
+    }
+    const uint64_t span = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+    of.always |= reach_ + span < reach_;
+    const Near near{static_cast<uint64_t>(most) - low_, reach_ + span, s->address_at};
+    if (!std::exchange(any, true)) {
+      of.first = near;
+    } else {
+      near_.push_back(near);
+      of.count++;
+    }
+  }
+  return near_of_[unit] = of;
+}
+
+inline bool ReportedAccesses::may_touch(uint32_t unit, const uint64_t* record) {
+  const NearOfBlock* of = near_of_.data() + unit;
+  if (unit >= near_of_.size() || !of->known) [[unlikely]]
+    of = &look_at_block(unit);
+  bool may = of->always | (record[of->first.at] + of->first.add < of->first.below);
+  for (unsigned i = 0; i < of->count; i++) {
+    const Near& n = near_[of->more + i];
+    may |= record[n.at] + n.add < n.below;
+  }
+  return may;
+}
+
 // As many blocks as follow each other.
 const uint64_t* ReportedAccesses::take_blocks(const uint64_t* at, const uint64_t* end) {
   const Address low = low_;
   const uint64_t reach = reach_;
+  const bool filtered = !data_.empty();
   while (at < end) {
     const uint64_t* record = at;
     const engine::ReportHead head = engine::report_head(record[0]);
     if (head.unit < engine::kFirstReportUnit) break;
     at += head.words;
+    // Nearly all of them end here, so this is what a sweep costs.
+    if (filtered && !may_touch(head.unit, record)) continue;
     const engine::ReportBlock& block = *engine::report_block(head.unit);
     const engine::ReportSite* site = engine::report_sites(head.unit);
     const engine::ReportSite* const last = site + block.sites;
     for (; site != last; site++) {
-      // Nearly all of them end here, so this is what a sweep costs. (Word 0 of a record is no address.)
+      // (Word 0 of a record is no address.)
       const Address address = site->add + (site->address_at ? record[site->address_at] : 0);
       if (address - low >= reach) continue;
       if (head.cut && site->instruction + 1u >= head.cut) break;
@@ -222,6 +275,11 @@ const uint64_t* ReportedAccesses::take_blocks(const uint64_t* at, const uint64_t
 void ReportedAccesses::take() {
   if (!wanted_) return;
   if (trace_) trace_->begin_buffer();
+  if (generation_ != engine::bs_cache.report_generation) {
+    generation_ = engine::bs_cache.report_generation;  // the engine has forgotten its blocks
+    near_.clear();
+    near_of_.clear();
+  }
   const auto* at = reinterpret_cast<const uint64_t*>(layout::kReports);
   const auto* end = reinterpret_cast<const uint64_t*>(unwanted_run_ ? run_at_ : context().report_at);
   while (at < end) {

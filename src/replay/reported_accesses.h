@@ -43,10 +43,14 @@ class ReportedAccesses {
   bool are_many();
 
  private:
+  struct NearOfBlock;
+
   void make_room();
   void begin_record(int thread);
   const uint64_t* take_blocks(const uint64_t* at, const uint64_t* end);
   bool is_wanted(Address address, uint64_t size) const;
+  const NearOfBlock& look_at_block(uint32_t unit);
+  bool may_touch(uint32_t unit, const uint64_t* record);
   void log(Tick tick, uint64_t event, Address pc, int thread, const AccessRecord& access);
 
   guest::Process& process_;
@@ -58,6 +62,21 @@ class ReportedAccesses {
   std::vector<Tap::Range> data_, code_;
   Address low_ = 0;  // what begins at low_ or less than reach_ behind it may be wanted
   uint64_t reach_ = ~0ull;
+  // What is known of blocks before their records are looked at: sites whose addresses are made of the same
+  // word of the record are near each other. (By the engine's units; all of it is of this generation.)
+  struct Near {
+    uint64_t add = 0, below = 0;  // one of them may be wanted if the word plus `add` is less than `below`
+    uint16_t at = 0;
+  };
+  struct NearOfBlock {
+    Near first;
+    uint32_t more = 0;  // further ones, in near_ …
+    uint16_t count = 0;
+    bool known = false, always = false;
+  };
+  std::vector<Near> near_;
+  std::vector<NearOfBlock> near_of_;
+  uint32_t generation_ = 0;
   uint64_t looked_at_ = 0;  // size of the log when somebody looked last
   // The guest runs a thread that nobody asks about: what it reports since `run_at_`, where its ReportContext
   // stands, is thrown away unseen.
