@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -352,11 +353,26 @@ QueryAnswer query(Session& session, const QueryRequest& request, const Watcher& 
   return Searching(session, request, watcher).run();
 }
 
+namespace {
+
+// func=b, where there was no match: was func=<b> meant? The sentence about it; empty: probably not.
+std::string about_brackets(const std::string& text) {
+  static const std::regex pattern(R"(\b(func|src|stack|name)\s*(==?|!=)\s*([A-Za-z_*][\w.,:*/-]*))");
+  std::smatch found;
+  if (!std::regex_search(text, found, pattern)) return "";
+  const std::string meant = fmt::format("{}{}<{}>", found.str(1), found.str(2), found.str(3));
+  return fmt::format(" ('{}' compares a variable '{}' of the program; did you mean {}?)", found.str(),
+                     found.str(1), meant);
+}
+
+}  // namespace
+
 std::string answer_text(const QueryAnswer& answer, const QueryRequest& request) {
   if (answer.interrupted) return "interrupted";
   if (!answer.hit) {
     const char* where = answer.forward ? "from there on" : "before that";
-    if (answer.matches == 0) return fmt::format("there is no such moment {}", where);
+    if (answer.matches == 0)
+      return fmt::format("there is no such moment {}{}", where, about_brackets(request.query));
     return fmt::format("there {} only {} such moment{} {}", answer.matches == 1 ? "is" : "are",
                        answer.matches, answer.matches == 1 ? "" : "s", where);
   }

@@ -63,6 +63,9 @@ expect 1 "$BACKSTEP" query 'goto first forward func_enter 8 where func=<b>' run
 says 'there are only 7 such moments'
 expect 1 "$BACKSTEP" query 'goto first backward func_enter where func=<b>' run
 says 'there is no such moment'
+# A pattern without its brackets is an expression, which is told.
+expect 1 "$BACKSTEP" query 'goto first forward func_enter where func=b and tick > 1' run
+says "there is no such moment from there on \\('func=b' compares .*did you mean func=<b>\\?\\)"
 expect 1 "$BACKSTEP" query 'goto last forward func_enter where func=<b>' --json run
 [ "$(field found <"$T/out")" = False ] || fail "found in JSON"
 # b reads nothing at 0: no match, and it is told how often.
