@@ -259,6 +259,29 @@ std::optional<TraceFolder::Entry> TraceFolder::reduced(const Entry& entry) const
   return smaller;
 }
 
+// If this is ended in the middle, the second one is there twice, which does no harm.
+std::optional<TraceFolder::Entry> TraceFolder::merged(const Entry& first, const Entry& second) const {
+  Part parts[2];
+  for (size_t i = 0; i < 2; i++) {
+    try {
+      WindowTrace trace = read(i == 0 ? first : second);
+      parts[i] = {trace.count, std::move(trace.links), {}};
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  std::error_code ec;
+  auto used = fs::last_write_time(first.path, ec);
+  if (!ec) used = std::max(used, fs::last_write_time(second.path, ec));
+  WindowBounds bounds = first.bounds;
+  bounds.to_tick = second.bounds.to_tick;
+  bounds.to_event = second.bounds.to_event, bounds.to_pc = second.bounds.to_pc;
+  const Entry both = write(bounds, 2, parts);
+  remove(second);
+  if (!ec) fs::last_write_time(both.path, used, ec);
+  return both;
+}
+
 void TraceFolder::remove(const Entry& entry) {
   std::error_code ec;
   fs::remove(entry.path, ec);

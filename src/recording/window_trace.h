@@ -69,6 +69,9 @@ class TraceFolder {
   Entry write(const WindowBounds& bounds, int level, std::span<const Part> parts) const;
   // A trace of level 3 becomes one of level 2. Nullopt: it is damaged, and gone. Throws Error.
   std::optional<Entry> reduced(const Entry& entry) const;
+  // Two neighbours of level 2 become one window, in which less is known of when things were written; the
+  // first one's file is it. Nullopt: one of them is damaged. Throws Error.
+  std::optional<Entry> merged(const Entry& first, const Entry& second) const;
   static void remove(const Entry& entry);
   // It was used now; when it was used last, on a scale of its own.
   static void note_use(const Entry& entry);

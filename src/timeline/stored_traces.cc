@@ -121,6 +121,7 @@ std::optional<StoredTraces::Ticks> StoredTraces::ticks_of(const Position& from, 
   if (trace->level < 3) {
     // Of the first ones nothing is known; nor of the last ones before `to`, if there are some behind it.
     if (ticks.end > to.tick) return std::nullopt;
+    if (ticks.end <= from.tick) return Ticks{0, 0};  // of a window that was merged: all before this one
     ticks.first = ticks.end ? from.tick : 0;
     return ticks;
   }
@@ -154,16 +155,35 @@ void StoredTraces::take_in(const recording::TraceFolder::Entry& entry) {
   known_.insert(behind, {window, entry, nullptr});
 }
 
+namespace {
+
+struct KeptTrace {
+  const recording::TraceFolder* folder;
+  recording::TraceFolder::Entry entry;
+  int64_t used;
+  bool gone = false;
+};
+
+bool is_followed_by(const KeptTrace& a, const KeptTrace& b) {
+  const recording::WindowBounds &x = a.entry.bounds, &y = b.entry.bounds;
+  return a.folder == b.folder && !b.gone && b.entry.level == 2 && x.to_tick == y.from_tick &&
+         x.to_event == y.from_event && x.to_pc == y.from_pc;
+}
+
+}  // namespace
+
+void StoredTraces::forget(const TracedWindow& window) {
+  std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
+  recent_.remove(window.from);
+}
+
+// In this order: level 3 becomes level 2, what was not used for the longest time first; windows of level 2
+// are merged with those behind them, two at a time, then four, …; and then they go.
 size_t StoredTraces::reduce() {
   read_list();
   // What other processes have is looked up each time: they may be asked by somebody else just now.
   const std::vector<recording::TraceFolder> others = folder_.others();
-  struct Kept {
-    const recording::TraceFolder* folder;
-    recording::TraceFolder::Entry entry;
-    int64_t used;
-  };
-  std::vector<Kept> oldest;
+  std::vector<KeptTrace> oldest;
   uint64_t total = 0;
   auto add = [&](const recording::TraceFolder& folder, const recording::TraceFolder::Entry& entry) {
     oldest.push_back({&folder, entry, recording::TraceFolder::last_use(entry)});
@@ -173,27 +193,45 @@ size_t StoredTraces::reduce() {
   for (const recording::TraceFolder& other : others)
     for (const auto& entry : other.list(nullptr)) add(other, entry);
   std::stable_sort(oldest.begin(), oldest.end(),
-                   [](const Kept& a, const Kept& b) { return a.used < b.used; });
+                   [](const KeptTrace& a, const KeptTrace& b) { return a.used < b.used; });
   size_t reduced = 0;
-  for (const int level : {3, 2}) {
-    for (auto& [folder, entry, used] : oldest) {
+  // It is smaller now; nothing: it has gone.
+  auto becomes = [&](KeptTrace& kept, const std::optional<recording::TraceFolder::Entry>& smaller) {
+    total -= kept.entry.size;
+    if (kept.folder == &folder_) smaller ? take_in(*smaller) : forget(window_of(kept.entry));
+    kept.gone = !smaller;
+    if (smaller) total += smaller->size, kept.entry = *smaller;
+  };
+  for (KeptTrace& kept : oldest) {
+    if (total <= budget) return reduced;
+    if (kept.entry.level != 3) continue;
+    becomes(kept, kept.folder->reduced(kept.entry));
+    reduced++;
+  }
+  for (bool any = true; any;) {
+    any = false;
+    std::vector<bool> done(oldest.size());  // in this round
+    for (size_t i = 0; i < oldest.size(); i++) {
+      KeptTrace& kept = oldest[i];
       if (total <= budget) return reduced;
-      if (entry.level != level) continue;
-      total -= entry.size;
+      if (kept.gone || done[i] || kept.entry.level != 2) continue;
+      const auto next = std::find_if(oldest.begin(), oldest.end(),
+                                     [&](const KeptTrace& other) { return is_followed_by(kept, other); });
+      if (next == oldest.end() || done[static_cast<size_t>(next - oldest.begin())]) continue;
+      const auto both = kept.folder->merged(kept.entry, next->entry);
+      if (!both) continue;
+      becomes(*next, std::nullopt);
+      becomes(kept, both);
+      done[i] = any = true;
       reduced++;
-      const auto smaller = level == 3 ? folder->reduced(entry) : std::nullopt;
-      if (level == 2) recording::TraceFolder::remove(entry);
-      const TracedWindow window = window_of(entry);
-      entry.level = 0;
-      if (smaller) total += smaller->size, entry = *smaller;
-      if (folder != &folder_) continue;
-      if (smaller) {
-        take_in(entry);
-        continue;
-      }
-      std::erase_if(known_, [&](const Known& k) { return k.window.from == window.from; });
-      recent_.remove(window.from);
     }
+  }
+  for (KeptTrace& kept : oldest) {
+    if (total <= budget) return reduced;
+    if (kept.gone || kept.entry.level != 2) continue;
+    recording::TraceFolder::remove(kept.entry);
+    becomes(kept, std::nullopt);
+    reduced++;
   }
   return reduced;
 }

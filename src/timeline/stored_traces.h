@@ -43,8 +43,8 @@ class StoredTraces {
   std::optional<Ticks> ticks_of(const Position& from, const Position& to, const Taps& taps);
 
   // Room on disk for traces of this recording, of all its processes: bytes. More than that are reduced, those
-  // first that were not used for the longest time: level 3 to level 2, and if that is not enough, level 2 to
-  // nothing.
+  // first that were not used for the longest time: level 3 to level 2; if that is not enough, windows of
+  // level 2 are merged with their neighbours; and then they go.
   static constexpr uint64_t kUsualBudget = 2'000'000'000;
   uint64_t budget = kUsualBudget;
   // How many were reduced. Throws Error.
@@ -64,6 +64,7 @@ class StoredTraces {
   Known* find(const TracedWindow& window);
   void drop(const TracedWindow& window, const std::string& why);
   void take_in(const recording::TraceFolder::Entry& entry);
+  void forget(const TracedWindow& window);
 
   recording::TraceFolder folder_;
   std::vector<Known> known_;  // in the order of time
