@@ -103,7 +103,7 @@ int trace_command(const Args& args) {
       "  backstep trace --level 1          of all of the latest recording\n"
       "  backstep trace --level 3 --from 90%   all stores of the last tenth\n"
       "  backstep trace --jobs slurm --job-options '--partition=short'\n"
-      "  backstep trace --jobs ssh --hosts node1,node2\n"
+      "  backstep trace --jobs ssh --hosts node1,node2 --level 3\n"
       "  backstep trace                    what there is");
   line.add_option("--level", level, "make what is missing of this level: 1, 2 or 3")
       .type_name("N")
@@ -121,8 +121,7 @@ int trace_command(const Args& args) {
     return 0;
   }
   const uint64_t most = parse_size(budget);
-  if (jobs.wanted() && level > 1) throw Error("jobs make level 1 only", kExitUsage);
-  if (jobs.wanted()) level = 1;
+  if (jobs.wanted() && !level) level = 1;
   if (remove && level) throw Error("--remove and making tables exclude each other", kExitUsage);
   if (remove) {
     const recording::Library library = recording::Library::standard();
@@ -133,7 +132,8 @@ int trace_command(const Args& args) {
   const auto session = asking.open();
   const session::Stretch stretch = asking.stretch(*session);
   if (jobs.wanted()) {
-    jobs.run(*session, stretch);
+    session->timeline().traces().budget = most;
+    jobs.run(*session, stretch, static_cast<int>(level));
   } else if (level) {
     timeline::Timeline& timeline = session->timeline();
     ProgressBar bar("tracing");
@@ -144,11 +144,7 @@ int trace_command(const Args& args) {
     const auto made = level == 1 ? timeline.make_contents(from, to, progress)
                                  : timeline.make_traces(static_cast<int>(level), from, to, progress);
     bar.clear();
-    if (made.reduced)
-      fmt::print(stderr,
-                 "backstep: {} windows were reduced to a lower level, so that they take no more than {} "
-                 "(--budget)\n",
-                 format_count(made.reduced), format_size(most));
+    tell_reduced(made.reduced, most);
     if (!made.complete) throw Error("ended before all windows were made; those that were are kept");
     tell_unknown(made.unknown);
   } else if (with_budget.given()) {

@@ -75,18 +75,24 @@ void TraceJobs::add_options(CommandLine& line) {
   line.add_option("--job", job, "be one of these jobs: make what the file says").type_name("FILE");
 }
 
-void TraceJobs::run(session::Session& session, const session::Stretch& stretch) {
+void TraceJobs::run(session::Session& session, const session::Stretch& stretch, int level) {
   if (wishes.how.program.empty()) wishes.how.program = own_path();
   wishes.how.options = words_in(options);
   wishes.tries = static_cast<unsigned>(tries);
   wishes.how.at_once = at_once;
+  run_level(session, stretch, 1);
+  if (level > 1) run_level(session, stretch, level);
+}
+
+void TraceJobs::run_level(session::Session& session, const session::Stretch& stretch, int level) {
   timeline::Timeline& timeline = session.timeline();
   int signal = 0;
   cluster::JobsDone done;
+  wishes.level = level;
   {
     Interrupts interrupts({SIGTERM, SIGHUP});
     timeline.attention = interrupts.ear();
-    ProgressBar bar("tracing");
+    ProgressBar bar(level == 1 ? "tracing" : level == 2 ? "tracing, level 2" : "tracing, level 3");
     const auto shown = bar.watcher();
     done = cluster::make_by_jobs(timeline, recording::Library::standard(), session.recording(),
                                  stretch.from.value_or(timeline.now()),
@@ -96,15 +102,25 @@ void TraceJobs::run(session::Session& session, const session::Stretch& stretch) 
     timeline.attention = {};
   }
   if (!done.complete) {
-    fmt::print(stderr, "backstep: the jobs are cancelled; tables that were made are kept\n");
+    fmt::print(stderr, "backstep: the jobs are cancelled; what was made is kept\n");
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
   if (done.jobs)
-    fmt::print(stderr, "backstep: {} windows made by {} jobs{}\n", format_count(done.windows - done.unknown),
-               format_count(done.jobs),
+    fmt::print(stderr, "backstep: {} windows{} made by {} jobs{}\n",
+               format_count(done.windows - done.unknown),
+               level == 1 ? "" : fmt::format(" of level {}", level), format_count(done.jobs),
                done.again ? fmt::format(", {} of them run again", format_count(done.again)) : "");
   tell_unknown(done.unknown);
+  tell_reduced(done.reduced, timeline.traces().budget);
+}
+
+void tell_reduced(size_t windows, uint64_t budget) {
+  if (windows)
+    fmt::print(stderr,
+               "backstep: {} windows were reduced to a lower level, so that they take no more than {} "
+               "(--budget)\n",
+               format_count(windows), format_size(budget));
 }
 
 void tell_unknown(size_t windows) {

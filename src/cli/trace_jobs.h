@@ -16,9 +16,16 @@ struct TraceJobs {
 
   void add_options(CommandLine& line);
   bool wanted() const { return !wishes.engine.empty(); }
-  // Throws Error. Does not come back if a signal ends it.
-  void run(session::Session& session, const session::Stretch& stretch);
+  // Makes what is missing of this level, and of level 1 before. Throws Error. Does not come back if a signal
+  // ends it.
+  void run(session::Session& session, const session::Stretch& stretch, int level);
+
+ private:
+  void run_level(session::Session& session, const session::Stretch& stretch, int level);
 };
+
+// Says on stderr how many windows were reduced to stay within the budget.
+void tell_reduced(size_t windows, uint64_t budget);
 
 // Says on stderr how many windows can have no table.
 void tell_unknown(size_t windows);

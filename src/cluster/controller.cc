@@ -26,6 +26,7 @@
 #include "cluster/job.h"
 #include "recording/parcel.h"
 #include "recording/process_facts.h"
+#include "timeline/traces_in_parts.h"
 
 namespace backstep::cluster {
 namespace {
@@ -38,8 +39,13 @@ using Span = timeline::Timeline::Span;
 
 constexpr size_t kMostJobs = 1000;    // what Slurm allows an array to have, unless it is told otherwise
 constexpr double kUsualTicks = 20e6;  // of a second
-constexpr double kTracing = 1.5;      // how much longer that takes than recording
+constexpr double kTracing = 1.5;      // how much longer tables of contents take than recording …
 constexpr size_t kShownOfOutput = 8;  // lines of a job that failed
+
+// … and traces than those.
+double slower_at(int level) {
+  return level == 1 ? 1 : level == 2 ? 6 : 15;
+}
 
 double time_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -51,19 +57,23 @@ Fd lock_of(const std::string& path, int how) {
   return fd;
 }
 
-// Takes in what a parcel has; how many of its windows could have no table.
-size_t take_in(timeline::Timeline& timeline, const Parcel& parcel) {
-  size_t unknown = 0;
+// Takes in what a parcel has.
+void take_in(timeline::Timeline& timeline, const Parcel& parcel, JobsDone& done) {
   for (const Parcel::Window& w : parcel.windows) {
     const recording::WindowBounds& b = w.bounds;
-    if (w.packed.empty()) {
-      unknown++;
-      continue;
+    const Position from{b.from_tick, b.from_event, b.from_pc}, to{b.to_tick, b.to_event, b.to_pc};
+    done.windows++;
+    if (parcel.level > 1) {
+      std::vector<timeline::TracePart> parts;
+      for (const auto& p : w.parts) parts.push_back({p.count, p.links, p.stores});
+      timeline.traces().add(from, to, parcel.level, parts);
+    } else if (w.packed.empty()) {
+      done.unknown++;
+    } else {
+      timeline.contents().add(from, to, recording::Contents::unpack(w.packed));
     }
-    timeline.contents().add({b.from_tick, b.from_event, b.from_pc}, {b.to_tick, b.to_event, b.to_pc},
-                            recording::Contents::unpack(w.packed));
   }
-  return unknown;
+  if (parcel.level > 1) done.reduced += timeline.traces().reduce();
 }
 
 // The folder of this controller's jobs. Made when all that others have left behind is tidied up.
@@ -106,7 +116,8 @@ class JobFolder {
     for (const auto& file : fs::directory_iterator(folder, ec)) {
       if (file.path().extension() != ".tables") continue;
       try {
-        take_in(timeline, Parcel::read(file.path(), identity));
+        JobsDone nobody;
+        take_in(timeline, Parcel::read(file.path(), identity), nobody);
       } catch (const Error&) {
         // It is made again.
       }
@@ -214,8 +225,8 @@ class Controller {
     try {
       const Parcel parcel = Parcel::read(path, identity_);
       check_bounds(job.span, parcel);
-      done_.unknown += take_in(timeline_, parcel);
-      done_.windows += parcel.windows.size();
+      if (parcel.level != wishes_.level) throw Error("the result is of another level than the job is");
+      take_in(timeline_, parcel, done_);
     } catch (const Error& e) {
       job.wrong = e.what();
       return false;
@@ -282,13 +293,15 @@ JobsDone make_by_jobs(timeline::Timeline& timeline, const recording::Library& li
   const auto identity = ParcelIdentity::of(recording, process);
   const JobFolder folder(timeline, recording, identity);
   JobsDone none;
-  const auto holes = timeline.missing_contents(from, to);
+  auto holes = timeline.missing_contents(from, to);
   none.complete = holes.has_value();
-  if (!holes || holes->empty()) return none;
+  if (!holes) return none;
+  if (wishes.level > 1) holes = timeline::missing_traces(timeline, wishes.level, from, to);
+  if (holes->empty()) return none;
   timeline.finish_storing();
-  const std::vector<Span> spans =
-      cut_into_jobs(timeline, *holes, wishes.seconds, ticks_per_second_of(recording, process));
-  Job job{library.dir(), fs::absolute(recording.dir()).string(), process, identity.build, {}};
+  const std::vector<Span> spans = cut_into_jobs(timeline, *holes, wishes.seconds / slower_at(wishes.level),
+                                                ticks_per_second_of(recording, process));
+  Job job{library.dir(), fs::absolute(recording.dir()).string(), process, identity.build, wishes.level, {}};
   for (size_t i = 0; i < spans.size(); i++) {
     job.span = spans[i];
     job.write(job_path(folder.path(), i));

@@ -13,11 +13,12 @@
 
 #include "base/error.h"
 #include "recording/parcel.h"
+#include "timeline/traces_in_parts.h"
 
 namespace backstep::cluster {
 namespace {
 
-constexpr int kJobVersion = 1;
+constexpr int kJobVersion = 2;
 
 nlohmann::json json_of(const timeline::Position& p) {
   return {p.tick, p.event, p.pc};
@@ -29,9 +30,9 @@ timeline::Position position_of(const nlohmann::json& j) {
 }  // namespace
 
 void Job::write(const std::string& path) const {
-  const nlohmann::json j = {{"job", kJobVersion},    {"library", library}, {"recording", recording},
-                            {"process", process},    {"build", build},     {"from", json_of(span.from)},
-                            {"to", json_of(span.to)}};
+  const nlohmann::json j = {{"job", kJobVersion},         {"library", library},    {"recording", recording},
+                            {"process", process},         {"build", build},        {"level", level},
+                            {"from", json_of(span.from)}, {"to", json_of(span.to)}};
   std::ofstream out(path);
   out << j.dump(1) << '\n';
   if (!out.flush()) throw Error(fmt::format("cannot write {}", path));
@@ -49,8 +50,10 @@ Job Job::read(const std::string& path) {
     job.recording = j.at("recording");
     job.process = j.at("process");
     job.build = j.at("build");
+    job.level = j.at("level");
     job.span = {position_of(j.at("from")), position_of(j.at("to"))};
-    if (!(job.span.from < job.span.to)) throw Error(fmt::format("the job {} makes no sense", path));
+    if (!(job.span.from < job.span.to) || job.level < 1 || job.level > 3)
+      throw Error(fmt::format("the job {} makes no sense", path));
     return job;
   } catch (const nlohmann::json::exception& e) {
     throw Error(fmt::format("{} is not a job: {}", path, e.what()));
@@ -74,12 +77,26 @@ void run_job(const std::string& path, ReplayOptions options) {
   if (timeline.log().last().position() < job.span.to)
     throw Error(fmt::format("{} is not the recording that the job is about: it ends earlier", job.recording));
   recording::Parcel parcel;
-  auto found = [&](const timeline::Position& low, const timeline::Position& high,
-                   std::span<const uint8_t> packed) {
-    parcel.windows.push_back(
-        {{low.tick, low.event, low.pc, high.tick, high.event, high.pc}, {packed.begin(), packed.end()}});
+  parcel.level = job.level;
+  auto window = [&](const timeline::Position& low, const timeline::Position& high) -> auto& {
+    return parcel.windows.emplace_back(
+        recording::Parcel::Window{{low.tick, low.event, low.pc, high.tick, high.event, high.pc}, {}, {}});
   };
-  if (!timeline.sweep_contents(job.span, 1, nullptr, found)) throw Error("the job was ended");
+  const bool done =
+      job.level == 1
+          ? timeline.sweep_contents(job.span, 1, nullptr,
+                                    [&](const auto& low, const auto& high, std::span<const uint8_t> packed) {
+                                      window(low, high).packed.assign(packed.begin(), packed.end());
+                                    })
+          : timeline::sweep_traces(
+                timeline, job.level, job.span, 1, nullptr,
+                [&](const auto& low, const auto& high, std::span<const timeline::TracePart> parts) {
+                  auto& of = window(low, high);
+                  for (const timeline::TracePart& p : parts)
+                    of.parts.push_back(
+                        {p.count, {p.links.begin(), p.links.end()}, {p.stores.begin(), p.stores.end()}});
+                });
+  if (!done) throw Error("the job was ended");
   parcel.write(path + ".tables", identity);
 }
 

@@ -1,4 +1,5 @@
-// One job: the tables of contents of a stretch of a recorded run, made by whoever is given its file.
+// One job: the tables of contents, or the traces, of a stretch of a recorded run, made by whoever is given
+// its file.
 #pragma once
 #include <string>
 
@@ -11,6 +12,7 @@ struct Job {
   std::string library, recording;  // absolute paths
   uint64_t process = 1;
   uint64_t build = 0;  // recording/parcel.h
+  int level = 1;       // 1: tables of contents; 2, 3: traces, where there are such tables
   timeline::Timeline::Span span;
 
   // As JSON. Throws Error.

@@ -22,6 +22,7 @@
 #include "base/build_id.h"
 #include "base/error.h"
 #include "base/version.h"
+#include "recording/backlinks.h"
 #include "recording/codec.h"
 #include "recording/shared_folder.h"
 
@@ -29,7 +30,7 @@ namespace backstep::recording {
 namespace {
 
 constexpr char kParcelMagic[8] = {'B', 'K', 'S', 'T', 'E', 'P', 'T', 'P'};
-constexpr uint32_t kParcelVersion = 1;
+constexpr uint32_t kParcelVersion = 2;
 constexpr int kParcelLevel = 3;               // of compression
 constexpr uint64_t kSaneParcel = 4ull << 30;  // bytes, uncompressed
 
@@ -50,14 +51,28 @@ void put_number(std::vector<uint8_t>& out, uint64_t v) {
   out.insert(out.end(), bytes, put_varint(bytes, v));
 }
 
+void put_bytes(std::vector<uint8_t>& out, const std::vector<uint8_t>& bytes) {
+  put_number(out, bytes.size());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
 std::vector<uint8_t> body_of(const Parcel& parcel) {
   std::vector<uint8_t> raw;
+  put_number(raw, static_cast<uint64_t>(parcel.level));
   for (const Parcel::Window& w : parcel.windows) {
     const WindowBounds& b = w.bounds;
     for (uint64_t n : {b.from_tick, b.from_event, b.from_pc, b.to_tick, b.to_event, b.to_pc})
       put_number(raw, n);
-    put_number(raw, w.packed.size());
-    raw.insert(raw.end(), w.packed.begin(), w.packed.end());
+    if (parcel.level == 1) {
+      put_bytes(raw, w.packed);
+      continue;
+    }
+    put_number(raw, w.parts.size());
+    for (const Parcel::Window::Part& p : w.parts) {
+      put_number(raw, p.count);
+      put_bytes(raw, p.links);
+      put_bytes(raw, p.stores);
+    }
   }
   return raw;
 }
@@ -101,22 +116,51 @@ bool follows(const WindowBounds& before, const WindowBounds& b) {
   return b.from_tick == before.to_tick && begin_of(b) >= end_of(before);
 }
 
+std::vector<uint8_t> take_bytes(Cursor& in) {
+  const uint64_t size = in.varint();
+  const uint8_t* p = in.ok ? in.bytes(size) : nullptr;
+  return p ? std::vector<uint8_t>(p, p + size) : std::vector<uint8_t>();
+}
+
+// Throws if what is packed makes no sense. False: the bytes are not what body_of makes.
+bool read_trace(Cursor& in, int level, Parcel::Window& w) {
+  constexpr uint64_t kLeast = 3;  // bytes of a part
+  const uint64_t parts = in.varint();
+  if (!in.ok || parts > static_cast<uint64_t>(in.end - in.p) / kLeast) return false;
+  for (uint64_t i = 0; i < parts; i++) {
+    Parcel::Window::Part p;
+    p.count = in.varint();
+    p.links = take_bytes(in);
+    p.stores = take_bytes(in);
+    if (!in.ok || (level == 2 && !p.stores.empty())) return false;
+    Backlinks::unpack(p.links);
+    // Stores are looked at when they are needed, as all that a recording has.
+    w.parts.push_back(std::move(p));
+  }
+  return true;
+}
+
 // False: the bytes are not what body_of makes.
 bool read_body(std::span<const uint8_t> raw, uint64_t count, Parcel& parcel) {
   Cursor in{raw.data(), raw.data() + raw.size()};
   constexpr uint64_t kLeast = 7;  // bytes of a window
-  if (count > raw.size() / kLeast) return false;
+  const uint64_t level = in.varint();
+  if (count > raw.size() / kLeast || level < 1 || level > 3) return false;
+  parcel.level = static_cast<int>(level);
   for (uint64_t i = 0; i < count; i++) {
     Parcel::Window w;
     WindowBounds& b = w.bounds;
     for (uint64_t* n : {&b.from_tick, &b.from_event, &b.from_pc, &b.to_tick, &b.to_event, &b.to_pc})
       *n = in.varint();
-    const uint64_t size = in.varint();
-    if (!in.ok || size > static_cast<uint64_t>(in.end - in.p) || begin_of(b) >= end_of(b)) return false;
+    if (!in.ok || begin_of(b) >= end_of(b)) return false;
     if (!parcel.windows.empty() && !follows(parcel.windows.back().bounds, b)) return false;
-    w.packed.assign(in.p, in.p + size);
-    in.p += size;
-    if (size) Contents::unpack(w.packed);  // throws if it makes no sense
+    if (parcel.level == 1) {
+      w.packed = take_bytes(in);
+      if (!w.packed.empty()) Contents::unpack(w.packed);  // throws if it makes no sense
+    } else if (!read_trace(in, parcel.level, w)) {
+      return false;
+    }
+    if (!in.ok) return false;
     parcel.windows.push_back(std::move(w));
   }
   return in.p == in.end;

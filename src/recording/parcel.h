@@ -1,5 +1,5 @@
-// Tables of contents on their way into a recording: what a job on another machine has made of a stretch of
-// the run, in one file. docs/trace-format.md has every byte.
+// Tables of contents and traces on their way into a recording: what a job on another machine has made of a
+// stretch of the run, in one file. docs/trace-format.md has every byte.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,8 +23,16 @@ struct ParcelIdentity {
 struct Parcel {
   struct Window {
     WindowBounds bounds;
-    std::vector<uint8_t> packed;  // Contents::pack; empty: there can be no table of it
+    std::vector<uint8_t> packed;  // level 1: Contents::pack; empty: there can be no table of it
+    // Levels 2 and 3: its trace, in the parts that it was made in.
+    struct Part {
+      uint64_t count = 0;           // stores
+      std::vector<uint8_t> links;   // Backlinks::pack
+      std::vector<uint8_t> stores;  // level 3: TraceChunk::stores
+    };
+    std::vector<Part> parts = {};
   };
+  int level = 1;                // of all of them
   std::vector<Window> windows;  // in the order of time, each beginning where the one before ends
 
   // Writes it under another name first, so that there are no half ones. Throws Error.

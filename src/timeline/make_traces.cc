@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "timeline/timeline.h"
+#include "timeline/traces_in_parts.h"
 #include "timeline/windows.h"
 
 namespace backstep::timeline {
@@ -46,6 +47,40 @@ std::optional<Window> Timeline::traced_window(const Sweep& sweep, const Position
   return window;
 }
 
+std::vector<Timeline::Span> missing_traces(Timeline& timeline, int level, const Position& begin,
+                                           const Position& end) {
+  // Whole windows, so that each has one level.
+  Position from = begin, to = end;
+  if (const StoredWindow* first = timeline.contents().at(begin)) from = first->from;
+  if (const StoredWindow* last = timeline.contents().at(end); last && last->from < end) to = last->to;
+  std::vector<Timeline::Span> missing;
+  Position behind = from;  // what is before this is there, or missing
+  for (const TracedWindow& w : timeline.traces().list()) {
+    // What is there is not made again; unless it is damaged.
+    if (w.level < level || w.to <= behind || w.from >= to || !timeline.traces().is_good(w, {})) continue;
+    if (w.from > behind) missing.push_back({behind, w.from});
+    behind = w.to;
+  }
+  if (behind < to) missing.push_back({behind, to});
+  return missing;
+}
+
+bool sweep_traces(Timeline& timeline, int level, const Timeline::Span& span, size_t most,
+                  const std::function<void(double done)>& progress, const decltype(Sweep::traced)& found) {
+  Sweep sweep;
+  sweep.from = span.from;
+  if (span.to < timeline.log().last().position()) sweep.to = span.to;
+  Tap tap;
+  tap.kind = Tap::Trace;
+  tap.action = Tap::Log;
+  tap.length = static_cast<uint64_t>(level);
+  sweep.taps.list.push_back(tap);
+  sweep.progress = progress;
+  sweep.traced = found;
+  sweep.most = most;
+  return timeline.sweep(sweep).complete;
+}
+
 Timeline::Made Timeline::make_traces(int level, const Position& begin, const Position& end,
                                      const std::function<void(double done)>& progress) {
   // What is written to in other ways than by stores is in the tables of contents.
@@ -58,39 +93,19 @@ Timeline::Made Timeline::make_traces(int level, const Position& begin, const Pos
   Made made = make_contents(begin, end, part(0, kOfContents));
   if (!made.complete) return made;
   made = {};
-  // Whole windows, so that each has one level.
-  Position from = begin, to = end;
-  if (const StoredWindow* first = contents_.at(begin)) from = first->from;
-  if (const StoredWindow* last = contents_.at(end); last && last->from < end) to = last->to;
-  // What is there is not made again; unless it is damaged.
-  std::vector<Span> there;
-  for (const TracedWindow& w : traces_.list())
-    if (w.level >= level && w.to > from && w.from < to && traces_.is_good(w, {}))
-      there.push_back({w.from, w.to});
-  const std::vector<Span> missing = holes(from, to, [&](const Position& at) -> std::optional<Span> {
-    auto next = std::find_if(there.begin(), there.end(), [&](const Span& s) { return s.to > at; });
-    return next == there.end() ? std::nullopt : std::optional(*next);
-  });
+  const std::vector<Span> missing = missing_traces(*this, level, begin, end);
   double length = 0, done = 0;
   for (const Span& hole : missing) length += static_cast<double>(hole.to.tick - hole.from.tick);
   length = std::max(1.0, length);
   for (const Span& hole : missing) {
     const double share = static_cast<double>(hole.to.tick - hole.from.tick) / length;
-    Sweep sweep;
-    sweep.from = hole.from;
-    if (hole.to < log_.last().position()) sweep.to = hole.to;
-    Tap tap;
-    tap.kind = Tap::Trace;
-    tap.action = Tap::Log;
-    tap.length = static_cast<uint64_t>(level);
-    sweep.taps.list.push_back(tap);
-    sweep.progress = part(kOfContents + (1 - kOfContents) * done, (1 - kOfContents) * share);
-    sweep.traced = [&](const Position& low, const Position& high, std::span<const TracePart> parts) {
-      traces_.add(low, high, level, parts);
-      made.windows++;
-      made.reduced += traces_.reduce();
-    };
-    made.complete = this->sweep(sweep).complete;
+    made.complete = sweep_traces(
+        *this, level, hole, 0, part(kOfContents + (1 - kOfContents) * done, (1 - kOfContents) * share),
+        [&](const Position& low, const Position& high, std::span<const TracePart> parts) {
+          traces_.add(low, high, level, parts);
+          made.windows++;
+          made.reduced += traces_.reduce();
+        });
     if (!made.complete) return made;
     done += share;
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "recording/backlinks.h"
 #include "temp_dir.h"
 
 namespace backstep::recording {
@@ -43,6 +44,36 @@ TEST(Parcel, ComesBackAsItWasWritten) {
   EXPECT_EQ(back.windows[0].bounds.to_pc, 0x401008u);
   EXPECT_TRUE(back.windows[1].packed.empty());
   EXPECT_EQ(back.windows[1].bounds.to_tick, 35u);
+}
+
+TEST(Parcel, CarriesTraces) {
+  const test::TempDir dir;
+  const std::string path = dir.path() + "/traces";
+  Backlinks links;
+  links.words.push_back({0x7000, {12, 1, 0x401004, 1}, 5});
+  Parcel parcel;
+  parcel.level = 3;
+  parcel.windows.push_back(
+      {{10, 1, 0x401000, 20, 2, 0x401008}, {}, {{5, links.pack(), {1, 2, 3}}, {0, Backlinks().pack(), {4}}}});
+  parcel.windows.push_back({{20, 2, 0x401008, 35, 4, 0x401000}, {}, {}});
+  parcel.write(path, kOurs);
+  const Parcel back = Parcel::read(path, kOurs);
+  EXPECT_EQ(back.level, 3);
+  ASSERT_EQ(back.windows.size(), 2u);
+  ASSERT_EQ(back.windows[0].parts.size(), 2u);
+  EXPECT_EQ(back.windows[0].parts[0].count, 5u);
+  EXPECT_EQ(back.windows[0].parts[0].links, links.pack());
+  EXPECT_EQ(back.windows[0].parts[0].stores, (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(back.windows[0].parts[1].stores, std::vector<uint8_t>{4});
+  EXPECT_TRUE(back.windows[1].parts.empty());
+  // Level 2 has no stores, and last stores are those of a trace.
+  parcel.level = 2;
+  parcel.write(path, kOurs);
+  EXPECT_THROW(Parcel::read(path, kOurs), Error);
+  parcel.level = 3;
+  parcel.windows[0].parts[0].links = {1, 2, 3};
+  parcel.write(path, kOurs);
+  EXPECT_THROW(Parcel::read(path, kOurs), Error);
 }
 
 TEST(Parcel, IsRefusedIfAnyBitIsOther) {
