@@ -43,8 +43,8 @@ struct Service {
   recording::Recording recording;
   GdbServer server;
 
-  Service(const ReplayOptions& options, bool scripted)
-      : recording(library.resolve(options.recording)), server(options, library, recording, scripted) {}
+  Service(const ReplayOptions& options, const probe::CompanionCode& code, bool scripted)
+      : recording(library.resolve(options.recording)), server(options, library, recording, code, scripted) {}
 };
 
 // All that was mapped, with the keys of the contents: by one process, or by all, since gdb may come to
@@ -162,10 +162,10 @@ void remove_abandoned_folder(int) {
 
 }  // namespace
 
-int serve(const ReplayOptions& options) {
+int serve(const ReplayOptions& options, const probe::CompanionCode& code) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
-  Service service(options, false);
+  Service service(options, code, false);
   const Listener listener(options.serve);
   if (!options.quiet)
     fmt::print(stderr, "backstep: serving {} at {}; connect with: gdb -ex 'target extended-remote {}'\n",
@@ -182,7 +182,7 @@ int serve(const ReplayOptions& options) {
   }
 }
 
-int start_gdb(const ReplayOptions& given) {
+int start_gdb(const ReplayOptions& given, const probe::CompanionCode& code) {
   ReplayOptions options = given;
   signal(SIGPIPE, SIG_IGN);
   // The recording is looked at before gdb is started: what is wrong with it is told here.
@@ -229,7 +229,7 @@ int start_gdb(const ReplayOptions& given) {
     std::string failure;
     int status = 0;
     try {
-      Service service(options, true);
+      Service service(options, code, true);
       if (write(ready[1], "r", 1) != 1) _exit(1);
       ::close(ready[1]);
       pollfd p{listener.get(), POLLIN, 0};
@@ -275,8 +275,11 @@ int start_gdb(const ReplayOptions& given) {
       "-iex", "set prompt (backstep) ",
       "-iex", files_are_here(library, recording, options.process) ? "set sysroot /" : "set sysroot target:",
       "-ex",  "target extended-remote " + path};
+  // Debug code runs on the way forward, so that is where one begins then.
   const std::string at =
-      options.at.empty() && timeline::LogIndex(recording, options.process).end_signal() ? "end" : options.at;
+      options.at.empty() && !code.any() && timeline::LogIndex(recording, options.process).end_signal()
+          ? "end"
+          : options.at;
   if (!options.quiet) {
     words.push_back("-ex");
     words.push_back(

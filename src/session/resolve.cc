@@ -153,7 +153,7 @@ class Resolver {
       if (m.line != number)
         result_.notes.push_back(
             fmt::format("line {} of {} has no code; line {} is meant", number, file, m.line));
-      for (Address a : m.addresses) code(a);
+      for (Address a : m.addresses) code(a).offers.line = m.line;
     }
   }
 

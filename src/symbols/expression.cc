@@ -103,7 +103,7 @@ Compiler::Compiler(Compiler&&) noexcept = default;
 
 Compiled Compiler::compile(const std::string& text, uint64_t pc, const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.line), event);
   Compiled out;
   out.text = text;
   out.type = variables.types().ref(variables.types().nothing());
@@ -120,7 +120,7 @@ Compiled Compiler::compile(const std::string& text, uint64_t pc, const EventVari
 std::vector<uint8_t> Compiler::compile_condition(const std::string& text, uint64_t pc,
                                                  const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.line), event);
   try {
     return assembled(compilation.truth(compilation.run()), compilation);
   } catch (const OptimizedOut& gone) {
@@ -130,7 +130,7 @@ std::vector<uint8_t> Compiler::compile_condition(const std::string& text, uint64
 
 Compiler::Place Compiler::compile_place(const std::string& text, uint64_t pc, const EventVariables& event) {
   Variables& variables = state_->variables;
-  Compilation compilation(variables, text, variables.site(pc), event);
+  Compilation compilation(variables, text, variables.site(pc, event.line), event);
   try {
     const Operand o = compilation.run();
     if (o.is_text) compilation.fail(o.column, "a variable is expected");

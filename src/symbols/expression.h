@@ -27,6 +27,7 @@ struct EventVariables {
   bool retval = false;      // $retval: registers are as at the return of the function
   bool args = false;        // $arg0…: registers are as at the entry of the function
   uint64_t function = 0;    // an address in the function that they are of; 0: the place itself
+  int line = 0;             // that the place was asked for as; 0: it was not asked for so
 
   // Of a system call: $arg0 to $arg5, also by the names that the table has for them ($fd, $count). They are
   // in the call's registers, in front of it and, as the kernel keeps these, behind it.

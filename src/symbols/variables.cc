@@ -145,7 +145,7 @@ Variables::~Variables() {
   types_->forget_definitions();  // what was compiled keeps its types
 }
 
-Site Variables::site(uint64_t pc) const {
+Site Variables::site(uint64_t pc, int line) const {
   Site site{.pc = pc};
   site.module = pc ? program_.module_at(pc) : nullptr;
   if (!site.module) return site;
@@ -156,6 +156,12 @@ Site Variables::site(uint64_t pc) const {
     site.block = site.unit->block_at(site.address);
     site.function = site.unit->function_at(site.address);
   }
+  if (line == 0) return site;
+  const Scope* block = site.block;
+  for (const Scope* scope = block; scope; scope = site.unit->parent(scope))
+    if (scope->kind == Scope::kInlined && scope->call_line == line && scope->entry == site.address)
+      block = site.unit->parent(scope);
+  site.block = block;
   return site;
 }
 

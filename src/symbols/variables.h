@@ -69,7 +69,9 @@ class Variables : public Definitions {
   ~Variables() override;
 
   Types& types() { return *types_; }
-  Site site(uint64_t pc) const;
+  // `line`: that was asked for. Where the code of an inlined function begins that is called in this line, the
+  // place is still the caller's. 0: none in particular.
+  Site site(uint64_t pc, int line = 0) const;
 
   std::optional<Variable> local(const Site& site, const std::string& name);
   // Outside of functions; `file`: only of units whose path ends so; `top`: not in the namespaces around the
