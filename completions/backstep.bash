@@ -21,7 +21,7 @@ _backstep() {
   local options='' takes=''
   case $command in
     record) options="-o --output -q --quiet --cpu --check=deep --no-follow --follow --chaos --until-failure --fail-if --checkpoints --limit --no-pack --host --no-cache -h --help" ;;
-    replay) options="-a --autopilot -p --process --serve --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
+    replay) options="-a --autopilot -p --process --serve --probe --probe-at --probe-flags --debug-state --at --last-write --last-change --checkpoints --check=deep -q --quiet --json --no-cache -h --help" ;;
     ls) options="--json -h --help" ;;
     info) options="--json -p --process -h --help" ;;
     ps) options="-w --wide --json -h --help" ;;
@@ -30,7 +30,7 @@ _backstep() {
     count) options="-p --process --from --to --json --no-cache -h --help" ;;
     log) options="-p --process --from --to --json --no-cache -h --help -n --limit --last --stack" ;;
     why) options="--at -p --process --thread --frame --depth --width --limit --copies --addresses --json --dot --no-cache -h --help" ;;
-    probe) options="--at --tag --parallel --compile --check --program --output -p --process --from --to --json --no-cache -h --help" ;;
+    probe) options="--at --python --tag --parallel --compile --check --program --output -p --process --from --to --json --no-cache -h --help" ;;
     diff) options="-p --process --exact --json --no-cache -h --help" ;;
     calls) options="-p --process --from --to --json --no-cache -h --help -n --limit --tree --depth --system" ;;
     allocs) options="-p --process --to --json --no-cache -h --help -n --limit --leaks --errors --frees --uninitialised --reachable --from" ;;
@@ -85,7 +85,7 @@ _backstep() {
       mapfile -t COMPREPLY < <(compgen -W "syscall instr signal map memory start checksum note end turn" -- "$cur")
       return
       ;;
-    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--budget | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | probe,--at | probe,--from | probe,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
+    dump,-n | dump,--limit | dump,--from | dump,-s | dump,--strings | syscalls,--from | syscalls,--to | syscalls,-n | syscalls,--limit | syscalls,--last | syscalls,-s | syscalls,--strings | count,--from | count,--to | log,--from | log,--to | log,-n | log,--limit | log,--last | calls,--from | calls,--to | calls,-n | calls,--limit | calls,--depth | profile,--from | profile,--to | profile,--period | profile,-n | profile,--limit | coverage,--from | coverage,--to | trace,--from | trace,--to | trace,--level | trace,--budget | trace,--hosts | trace,--at-once | trace,--job-seconds | trace,--tries | trace,--job-options | sql,--table | sql,--schema | replay,--serve | replay,--at | replay,--probe-at | replay,--probe-flags | replay,--last-write | replay,--last-change | replay,--checkpoints | record,--checkpoints | checkpoints,--every | record,--follow | query,--at | query,--print | assert,--from | assert,--to | probe,--at | probe,--from | probe,--to | why,--at | why,--thread | why,--frame | why,--depth | why,--width | why,--limit | races,--from | races,--to | allocs,--from | allocs,--to | allocs,-n | allocs,--limit | *,-p | *,--process)
       return
       ;;
   esac

@@ -93,6 +93,8 @@ void Dialogue::notified(const std::string& method, const Data& params) {
     on_progress(params["done"].real());
   } else if (method == "note" && on_note) {
     on_note(params["text"].text());
+  } else if (method == "debug" && on_debug) {
+    on_debug(params);
   }
 }
 

@@ -54,6 +54,7 @@ class Dialogue : public std::enable_shared_from_this<Dialogue> {
 
   std::function<void(double)> on_progress;
   std::function<void(const std::string&)> on_note;
+  std::function<void(const Data&)> on_debug;
   std::string version;
 
  private:

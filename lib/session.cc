@@ -195,6 +195,41 @@ std::vector<T> read_list(const Data& data) {
   return list;
 }
 
+Data texts(const std::vector<std::string>& list) {
+  return Data::List(list.begin(), list.end());
+}
+
+template <>
+DebugNote read<DebugNote>(const Data& data) {
+  static constexpr std::pair<const char*, DebugNote::Kind> kKinds[] = {
+      {"output", DebugNote::Output},      {"errors", DebugNote::Errors}, {"log", DebugNote::Log},
+      {"mark", DebugNote::Mark},          {"stop", DebugNote::Stop},     {"failure", DebugNote::Failure},
+      {"complaint", DebugNote::Complaint}};
+  DebugNote note;
+  note.at = data["at"].text();
+  note.tick = static_cast<std::uint64_t>(data["tick"].number());
+  note.pc = static_cast<std::uint64_t>(data["pc"].number());
+  note.thread = static_cast<int>(data["thread"].number());
+  for (const auto& [name, kind] : kKinds)
+    if (const Data* said = data.find(name)) {
+      note.kind = kind;
+      if (kind == DebugNote::Log)
+        note.value = *said;
+      else
+        note.text = said->text();
+    }
+  if (const Data* code = data.find("code")) note.code = code->text();
+  if (const Data* file = data.find("file")) note.file = file->text();
+  if (const Data* line = data.find("line")) note.line = static_cast<int>(line->number());
+  return note;
+}
+
+Data::Structure code_of(const DebugCode& code) {
+  Data::List at;
+  for (const auto& [place, text] : code.at) at.push_back(Data::Structure{{"place", place}, {"code", text}});
+  return {{"at", std::move(at)}, {"sources", texts(code.sources)}, {"flags", texts(code.flags)}};
+}
+
 // Parameters, of which those that say nothing are left out.
 class Params {
  public:
@@ -229,10 +264,6 @@ class Params {
   Data::Structure params_;
 };
 
-Data texts(const std::vector<std::string>& list) {
-  return Data::List(list.begin(), list.end());
-}
-
 }  // namespace
 
 Error::Error(const std::string& sentence, int code) : std::runtime_error(sentence), code_(code) {}
@@ -256,6 +287,7 @@ std::optional<T> Stream<T>::next() {
 
 template class Stream<Hit>;
 template class Stream<Call>;
+template class Stream<DebugNote>;
 
 Session::Session(std::shared_ptr<Dialogue> dialogue) : dialogue_(std::move(dialogue)) {}
 Session::Session(Session&&) noexcept = default;
@@ -399,6 +431,25 @@ Allocs Session::allocs(const AllocsOptions& options) {
                          {"uninitialised", options.uninitialised}};
   if (!options.end.empty()) params.push_back({"to", options.end});
   return read<Allocs>(ask("allocs", params));
+}
+
+Stream<DebugNote> Session::probe(const DebugCode& code, const Stretch& stretch) {
+  return Stream<DebugNote>(dialogue().begin(
+      "probe", Params(code_of(code)).add("parallel", Data(code.parallel)).edges(stretch), "debug"));
+}
+
+void Session::on_debug(std::function<void(const DebugNote&)> callback) {
+  if (!callback) {
+    dialogue().on_debug = nullptr;
+    return;
+  }
+  dialogue().on_debug = [callback = std::move(callback)](const Data& data) {
+    callback(read<DebugNote>(data));
+  };
+}
+
+std::size_t Session::debug(const DebugCode& code) {
+  return ask("debug", Params(code_of(code)).add("keep", Data(code.keep)))["places"].list().size();
 }
 
 std::vector<Race> Session::races(const Stretch& stretch) {

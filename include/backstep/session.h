@@ -363,6 +363,29 @@ struct AllocsOptions {
   std::string end = {};        // the heap at this moment; empty: at the end
 };
 
+// C and C++ to be run inside of the recorded run (docs/user-guide.md, "Your own code").
+struct DebugCode {
+  std::vector<std::pair<std::string, std::string>> at = {};  // snippets: a place, and what is to run there
+  std::vector<std::string> sources = {};                     // with debug regions
+  std::vector<std::string> flags = {};  // of their compiler; none: compile_commands.json has them
+  bool parallel = false;                // probe: it keeps nothing from one time to the next
+  bool keep = false;                    // debug: its variables do not go back with the session
+};
+
+// What debug code has said.
+struct DebugNote {
+  enum Kind { Output, Errors, Log, Mark, Stop, Failure, Complaint };
+  std::string at;
+  std::uint64_t tick = 0, pc = 0;
+  int thread = 0;
+  Kind kind = Output;
+  std::string text;  // Failure and Complaint: a sentence whose subject is "it"
+  Data value;        // Log: what that is
+  std::string code;  // whose it is: a snippet's or region's place
+  std::string file;
+  int line = 0;  // Failure and Complaint: of the debug code
+};
+
 class Dialogue;  // with the process of a session
 class Request;
 
@@ -424,6 +447,9 @@ class BACKSTEP_API Session {
   void on_progress(std::function<void(double done)> callback);
   void on_note(std::function<void(const std::string& text)> callback);
 
+  // Called likewise with what debug code says that runs along (debug()).
+  void on_debug(std::function<void(const DebugNote& note)> callback);
+
   // Ends what is under way, which then throws Cancelled; whatever it has given before counts. Without
   // anything under way it does nothing. Any thread may call it, also on_progress; not a signal handler.
   void cancel();
@@ -465,6 +491,9 @@ class BACKSTEP_API Session {
   // What was wrong with the heap: what was not freed, what was freed as it must not be.
   Allocs allocs(const AllocsOptions& options = {});
 
+  // Debug code over the run, or a stretch of it: what it says, in the order of time.
+  Stream<DebugNote> probe(const DebugCode& code, const Stretch& stretch = {});
+
   // Accesses of two threads that nothing orders, one for each pair of lines; of the session's process.
   std::vector<Race> races(const Stretch& stretch = {});
 
@@ -489,6 +518,11 @@ class BACKSTEP_API Session {
   // … by "line" (into functions), "over" (to another line of this function), "out" (to the caller), "quantum"
   // (to another tick) or "instruction".
   Moment step(const std::string& by, std::uint64_t count = 1, bool back = false, int tid = 0);
+
+  // Debug code that runs along, whenever the session goes forward (forward, step, run), until another one
+  // takes its place; `on_debug` hears what it says. Without code: none does. How many places it has in the
+  // program.
+  std::size_t debug(const DebugCode& code = {});
 
   // --- events that stay; they are named by their `event_id` ---
 
@@ -539,5 +573,6 @@ class BACKSTEP_API Session {
 
 extern template class BACKSTEP_API Stream<Hit>;
 extern template class BACKSTEP_API Stream<Call>;
+extern template class BACKSTEP_API Stream<DebugNote>;
 
 }  // namespace backstep

@@ -241,6 +241,7 @@ class Session:
         self._waiting: Deque[Dict[str, Any]] = deque()  # what it has said of that, and nobody has looked at yet
         self.on_progress: Optional[Callable[[float], None]] = None
         self.on_note: Optional[Callable[[str], None]] = None
+        self.on_debug: Optional[Callable[[Dict[str, Any]], None]] = None
         self._events: Dict[int, Event] = {}
         self.version = self.ask("version")["version"]
 
@@ -322,6 +323,8 @@ class Session:
                         yield message["params"]
                     elif message["method"] == "progress" and self.on_progress:
                         self.on_progress(message["params"]["done"])
+                    elif message["method"] == "debug" and self.on_debug:
+                        self.on_debug(message["params"])
                     elif message["method"] == "note" and self.on_note:
                         self.on_note(message["params"]["text"])
                 elif message.get("id") == request:
@@ -528,6 +531,29 @@ class Session:
                     stops = True
             if stops:
                 return _make(Moment, answer)
+
+    # --- debug code: C and C++ of yours, inside of the recorded run ---
+
+    def probe(self, *sources: str, at: Optional[Dict[str, str]] = None, flags: Optional[List[str]] = None,
+              parallel: bool = False, start: Optional[str] = None, end: Optional[str] = None) -> Iterator[Dict[str, Any]]:
+        """Runs debug code over the run: snippets (`at`: code by place) and debug regions in sources. What it says, in the
+        order of time: `at`, `tick`, `pc`, `thread`, and `output`, `errors`, `log`, `mark`, `stop` or `failure`. The session
+        does not move."""
+        params = {"at": [{"place": p, "code": c} for p, c in (at or {}).items()], "sources": list(sources),
+                  "flags": flags, "parallel": parallel, "from": start, "to": end}
+        stream = self._stream("probe", params, "debug")
+        try:
+            yield from stream
+        finally:
+            stream.close()  # type: ignore[attr-defined]
+
+    def debug(self, *sources: str, at: Optional[Dict[str, str]] = None, flags: Optional[List[str]] = None,
+              keep: bool = False) -> List[Dict[str, Any]]:
+        """Debug code that runs along from now on, whenever the session goes forward (forward, step, run); what it says is
+        told to `on_debug`. Its variables go back in time with the session, unless it is told to `keep` them. Without code:
+        there is none any more. The places in the program where it is called."""
+        return self.ask("debug", at=[{"place": p, "code": c} for p, c in (at or {}).items()], sources=list(sources),
+                        flags=flags, keep=keep)["places"]
 
     # --- bookmarks ---
 

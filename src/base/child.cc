@@ -23,6 +23,22 @@ namespace {
 
 constexpr auto kTimeToEnd = std::chrono::seconds(2);
 
+// A server does not want to hear how its children end, and then the kernel does not say it.
+class ChildrenAreHeard {
+ public:
+  ChildrenAreHeard() {
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &usual, &before_);
+  }
+  ~ChildrenAreHeard() { sigaction(SIGCHLD, &before_, nullptr); }
+  ChildrenAreHeard(const ChildrenAreHeard&) = delete;
+  ChildrenAreHeard& operator=(const ChildrenAreHeard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
 [[noreturn]] void become(const std::vector<std::string>& command, const ChildOptions& options, int tell,
                          pid_t parent) {
   if (options.own_session) setsid();
@@ -30,6 +46,7 @@ constexpr auto kTimeToEnd = std::chrono::seconds(2);
   if (getppid() != parent) _exit(kExitFailure);
   signal(SIGINT, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGCHLD, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -135,6 +152,7 @@ Finished run_to_end(const std::vector<std::string>& command, const std::string& 
   if (pwrite(in.get(), input.data(), input.size(), 0) != static_cast<ssize_t>(input.size()))
     throw Error("cannot write to a memory file: " + errno_text(errno));
   options.input = in.get(), options.output = out.get(), options.errors = err.get();
+  const ChildrenAreHeard heard;
   Child child(command, options);
   Finished f;
   f.status = child.wait();

@@ -169,7 +169,7 @@ int cluster_gdb_command(const Args& args) {
     if (all.size() > 1)
       all[0].gdb_args.insert(all[0].gdb_args.begin(), {"-x", follow_script(run, processes)});
   }
-  return serve::start_gdb(all[0], {all.begin() + 1, all.end()});
+  return serve::start_gdb(all[0], {}, {all.begin() + 1, all.end()});
 }
 
 }  // namespace backstep::cli

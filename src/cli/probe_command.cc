@@ -1,6 +1,10 @@
 // `backstep probe`: one's own code, run inside of a recorded run.
 #include <algorithm>
+#include <exception>
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,11 +15,15 @@
 #include "cli/format.h"
 #include "cli/probe_check.h"
 #include "cli/probe_output.h"
+#include "cli/probe_python.h"
 #include "engine/layout.h"
 #include "probe/build.h"
 #include "probe/check.h"
+#include "probe/companion.h"
 #include "probe/run.h"
 #include "probe/toolchain.h"
+#include "recording/tree.h"
+#include "session/several.h"
 
 namespace backstep::cli {
 namespace {
@@ -29,16 +37,11 @@ probe::Snippet snippet(const std::string& place, const std::string& code) {
   return {place, probe::read_file(path), path};
 }
 
-bool is_source(const std::string& path) {
-  for (const char* suffix : {".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".h", ".hh", ".hpp"})
-    if (path.ends_with(suffix)) return true;
-  return false;
-}
-
 Json report_json(const probe::Built& built) {
   Json places = Json::array();
   for (size_t i = 0; i < built.places.size(); i++) {
     const probe::BoundPlace& p = built.places[i];
+    if (built.module.places[i].region == probe::Place::kNobodys) continue;
     const probe::Region& region = built.module.regions[built.module.places[i].region];
     Json variables = Json::array();
     for (const auto& v : p.variables) {
@@ -64,6 +67,7 @@ Json report_json(const probe::Built& built) {
 void print_report(const probe::Built& built) {
   for (size_t i = 0; i < built.places.size(); i++) {
     const probe::BoundPlace& p = built.places[i];
+    if (built.module.places[i].region == probe::Place::kNobodys) continue;
     const probe::Region& region = built.module.regions[built.module.places[i].region];
     put_line(fmt::format("{}{}", region.file,
                          region.file.starts_with("--at ") ? "" : fmt::format(":{}", region.line)));
@@ -75,9 +79,78 @@ void print_report(const probe::Built& built) {
       put_line(fmt::format("    {:{}}  {}{}", v.name, width, v.where,
                            v.type.empty() ? "" : fmt::format("  {}", v.type)));
   }
-  const bool one = built.places.size() == 1;
-  put_line(fmt::format("{} place{}, a module of {} at 0x{:x}", built.places.size(), one ? "" : "s",
+  const auto places = std::count_if(built.module.places.begin(), built.module.places.end(),
+                                    [](const auto& p) { return p.region != probe::Place::kNobodys; });
+  const bool one = places == 1;
+  put_line(fmt::format("{} place{}, a module of {} at 0x{:x}", places, one ? "" : "s",
                        format_size(built.module.size), built.module.base));
+}
+
+// Places that no process came to.
+void tell_unreached(const std::vector<std::pair<const probe::Region*, uint64_t>>& calls) {
+  for (const auto& [region, count] : calls)
+    if (count == 0) fmt::print(stderr, "backstep: {}: the run does not come here\n", region->shown());
+}
+
+std::optional<std::vector<uint64_t>> several_processes(const Asking& asking) {
+  if (asking.process.empty()) return std::nullopt;
+  return session::find_several(recording::Library::standard().resolve(asking.dir), asking.process);
+}
+
+struct EachOptions {
+  bool parallel = false, tag = false;
+};
+
+// One process after the other, in the order of their births; each with debug code of its own, which begins
+// anew. Those whose programs do not have what the code names are left out.
+int probe_each(const Asking& asking, const std::vector<uint64_t>& numbers, const probe::CompanionCode& code,
+               const EachOptions& options) {
+  const auto library = recording::Library::standard();
+  const auto recording = library.resolve(asking.dir);
+  std::map<uint64_t, std::unique_ptr<probe::Companion>> built;  // by program; null: it cannot be
+  std::map<std::string, uint64_t> calls;                        // by place, of all processes
+  std::exception_ptr why_not;
+  bool any = false, failed = false, complete = true;
+  ProgressBar bar("probing");
+  for (const auto& info : recording::list_processes(recording)) {
+    if (std::find(numbers.begin(), numbers.end(), info.number) == numbers.end() ||
+        recording::is_without_events(recording, info.number))
+      continue;
+    ReplayOptions replay = asking.replay;
+    replay.recording = recording.dir();
+    replay.quiet = true;
+    replay.process = info.number;
+    session::Session session(replay, library, recording);
+    auto& of_program = built[session.timeline().log().image()];
+    if (!of_program) {
+      try {
+        of_program = std::make_unique<probe::Companion>(session, code);
+      } catch (const Error&) {
+        if (!why_not) why_not = std::current_exception();
+        continue;
+      }
+      for (const std::string& note : of_program->built().notes) fmt::print(stderr, "backstep: {}\n", note);
+    }
+    any = true;
+    const std::string program = info.argv.empty() ? "" : info.argv.front();
+    const session::AskedProcess process{info.number, static_cast<uint64_t>(info.pid),
+                                        program.substr(program.rfind('/') + 1)};
+    const probe::Module& module = of_program->built().module;
+    ProbeOutput out({asking.json, options.tag, process}, session, recording, bar);
+    const probe::RunResult result = probe::run(
+        session, module, {asking.stretch(session), options.parallel},
+        [&](const probe::Note& note) { return out.tell(note); }, bar.watcher());
+    bar.clear();
+    out.sum_up();
+    failed |= out.failed();
+    complete &= result.complete;
+    for (const auto& [region, count] : probe::calls_of_regions(module, result))
+      calls[region->shown()] += count;
+  }
+  if (!any && why_not) std::rethrow_exception(why_not);
+  for (const auto& [place, count] : calls)
+    if (count == 0 && complete) fmt::print(stderr, "backstep: {}: no process comes here\n", place);
+  return failed ? kExitFailure : 0;
 }
 
 }  // namespace
@@ -86,7 +159,7 @@ int probe_command(const Args& args) {
   Asking asking;
   std::vector<std::string> places, arguments, flags;
   std::string output, program;
-  bool only_compile = false, tag = false, parallel = false, check = false;
+  bool only_compile = false, tag = false, parallel = false, check = false, python = false;
   CommandLine line(
       "probe",
       "[options] --at PLACE CODE [DIR]\n       backstep probe [options] SOURCE... [DIR] [-- "
@@ -107,6 +180,8 @@ int probe_command(const Args& args) {
       "  backstep probe --at enter 'static int calls; printf(\"%d %s\\n\", ++calls, name);' inventory-1\n"
       "  backstep probe --at a.c:10 @first.cc --at b.c:20 @second.cc\n"
       "  backstep probe parse.c -- -Iinclude -DNDEBUG             # its debug regions\n"
+      "  backstep probe -p all --at handle 'puts(request->path);' server-2        # in all processes\n"
+      "  backstep probe --python --at parse.c:42 'print(n, value(\"s->name\"))'\n"
       "  backstep probe --compile --at parse.c:42 'puts(s->name);'      # what is where, only\n"
       "  backstep probe --check parse.c                           # is it still what was recorded?");
   asking.add_options(line);
@@ -117,6 +192,9 @@ int probe_command(const Args& args) {
   line.add_flag("--parallel", parallel,
                 "on all processors; the code begins anew in each part of the run, so this is\n"
                 "for code that keeps nothing from one time to the next");
+  line.add_flag("--python", python,
+                "CODE is Python, run in a process of its own, which reads the state through a session:\n"
+                "variables by their names, value(\"s->name\") for expressions, s (the session)");
   line.add_flag("--compile", only_compile, "only build the code, and say where its variables are");
   line.add_flag("--check", check,
                 "only say whether the program's files are those that were recorded, section by section, and\n"
@@ -144,16 +222,22 @@ int probe_command(const Args& args) {
         kExitUsage);
   // "SOURCE... -- FLAGS DIR" is understood, too.
   if (!flags.empty() && !flags.back().starts_with('-')) asking.take_dir(flags, 0);
-  if (asking.dir.empty() && !arguments.empty() && !is_source(arguments.back()))
+  if (asking.dir.empty() && !arguments.empty() && !probe::is_source_file(arguments.back()))
     asking.take_dir(arguments, check ? 0 : std::max<size_t>(places.size(), 1));
   for (size_t i = places.size(); i < arguments.size(); i++)
-    if (!is_source(arguments[i]))
+    if (!probe::is_source_file(arguments[i]))
       throw Error(fmt::format("'{}' is neither a C or C++ source nor a recording; 'backstep ls' lists these",
                               arguments[i]),
                   kExitUsage);
 
-  asking.replay.check_deep = true;  // where the recording has checksums: code of anybody's is run here
   asking.replay.check_deep = true;  // where the recording has checksums: anybody's code is run here
+  probe::CompanionCode code;
+  for (size_t i = 0; i < places.size(); i++) code.snippets.push_back(snippet(places[i], arguments[i]));
+  for (size_t i = places.size(); i < arguments.size(); i++) code.sources.push_back({arguments[i], flags});
+  if (python) return run_python(asking, code, tag);
+  if (!check && !only_compile && output.empty())
+    if (const auto several = several_processes(asking))
+      return probe_each(asking, *several, code, {parallel, tag});
   auto session = asking.open();
   const probe::TemporaryFolder folder;
   if (check) {
@@ -163,10 +247,8 @@ int probe_command(const Args& args) {
     print_check(found, asking.json);
     return found.same() ? 0 : kExitFailure;
   }
-  probe::BuildRequest request{.snippets = {}, .sources = {}, .base = layout::kProbe, .folder = folder.path()};
-  for (size_t i = 0; i < places.size(); i++) request.snippets.push_back(snippet(places[i], arguments[i]));
-  for (size_t i = places.size(); i < arguments.size(); i++) request.sources.push_back({arguments[i], flags});
-  const probe::Built built = probe::build(*session, request);
+  const probe::Built built =
+      probe::build(*session, {code.snippets, code.sources, layout::kProbe, folder.path()});
   for (const std::string& note : built.notes) fmt::print(stderr, "backstep: {}\n", note);
   if (!output.empty()) {
     std::error_code failed;
@@ -182,12 +264,13 @@ int probe_command(const Args& args) {
     return 0;
   }
   ProgressBar bar("probing");
-  ProbeOutput out({asking.json, tag}, *session, recording::Library::standard().resolve(asking.dir), bar);
+  ProbeOutput out({asking.json, tag, {}}, *session, recording::Library::standard().resolve(asking.dir), bar);
   const probe::RunResult result = probe::run(
       *session, built.module, {asking.stretch(*session), parallel},
       [&](const probe::Note& note) { return out.tell(note); }, bar.watcher());
   bar.clear();
-  out.sum_up(built.module, result);
+  out.sum_up();
+  if (result.complete) tell_unreached(probe::calls_of_regions(built.module, result));
   return out.failed() ? kExitFailure : 0;
 }
 

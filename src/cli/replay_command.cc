@@ -36,11 +36,33 @@ void refuse_own_options(const CommandLine& line, const Args& behind) {
   }
 }
 
+probe::CompanionCode companion_code(const std::vector<std::string>& snippets, const Args& sources,
+                                    const Args& flags, bool keep) {
+  probe::CompanionCode code;
+  code.keep = keep;
+  for (const std::string& text : snippets) {
+    const size_t blank = text.find(' ');
+    if (blank == std::string::npos)
+      throw Error(
+          fmt::format("what is to run at '{}'? Place and code: --probe-at 'parse.c:42 puts(s->name);'", text),
+          kExitUsage);
+    code.snippets.push_back({text.substr(0, blank), text.substr(blank + 1), ""});
+  }
+  for (const std::string& path : sources) {
+    if (!probe::is_source_file(path))
+      throw Error(fmt::format("'{}' is no C or C++ source; --probe wants one with debug regions", path),
+                  kExitUsage);
+    code.sources.push_back({path, flags});
+  }
+  return code;
+}
+
 }  // namespace
 
 int replay_command(const Args& args) {
   ReplayOptions options;
-  std::string check, dir, process;
+  std::string check, dir, process, debug_state = "follow";
+  std::vector<std::string> sources, snippets, flags;
   CommandLine line(
       "replay", "[options] [DIR] [GDB-ARG...]",
       "Replays a recording: the same instructions, the same memory, the same output, as often\n"
@@ -55,6 +77,7 @@ int replay_command(const Args& args) {
       "  backstep replay                      gdb on the latest recording\n"
       "  backstep replay --at end sort-2      … on another one, at its end\n"
       "  backstep replay --last-change total  … at the last change of a variable\n"
+      "  backstep replay --probe parse.c      … with the debug regions in parse.c\n"
       "  backstep replay --serve 1234         for another debugger, or an IDE\n"
       "  backstep replay --autopilot          the latest recording, all of its processes\n"
       "  backstep replay --autopilot sort-2   another one, by name\n"
@@ -82,6 +105,25 @@ int replay_command(const Args& args) {
       .type_name("EXPR");
   line.add_option("--last-change", options.last_change, "likewise, to the last one that changed it")
       .type_name("EXPR");
+  line.add_option("--probe", sources,
+                  "in gdb: run the debug regions in this source of the program (see 'backstep probe')\n"
+                  "as execution passes forward over them, from the start; several may follow each other")
+      .type_name("SOURCE")
+      .one_value_each();
+  line.add_option("--probe-at", snippets,
+                  "likewise, statements of C++ at a place: --probe-at 'parse.c:42 puts(s->name);'")
+      .type_name("'PLACE CODE'")
+      .one_value_each();
+  line.add_option("--probe-flags", flags,
+                  "a flag for the compiler of these sources; left out: as in\n"
+                  "compile_commands.json, if there is one")
+      .type_name("FLAG")
+      .one_value_each();
+  line.add_option("--debug-state", debug_state,
+                  "when one moves back, variables of debug code go back with the time (follow), or\n"
+                  "stay what they are (keep)")
+      .type_name("follow|keep")
+      .among({"follow", "keep"});
   line.add_option("--check", check, "also verify memory checksums and mapped files")
       .type_name("deep")
       .among({"deep"});
@@ -95,11 +137,18 @@ int replay_command(const Args& args) {
   line.add_option("DIR", dir);
   line.add_engine_options(options.engine);
 
-  Args own = args;
+  Args own = args, further;
   if (!without_gdb(args)) {
     size_t n = line.leading_options(args);
+    // --probe a.c b.c DIR
+    const bool probes = std::find(args.begin(), args.begin() + static_cast<ptrdiff_t>(n), "--probe") !=
+                        args.begin() + static_cast<ptrdiff_t>(n);
+    for (; probes && n < args.size() && probe::is_source_file(args[n]); n++) further.push_back(args[n]);
+    const size_t options_end = n - further.size();
     if (n < args.size() && args[n] != "--" && !args[n].starts_with('-')) n++;  // DIR
     own.resize(n);
+    own.erase(own.begin() + static_cast<ptrdiff_t>(options_end),
+              own.begin() + static_cast<ptrdiff_t>(options_end + further.size()));
     if (n < args.size() && args[n] == "--")
       n++;
     else
@@ -107,6 +156,8 @@ int replay_command(const Args& args) {
     options.gdb_args.assign(args.begin() + static_cast<ptrdiff_t>(n), args.end());
   }
   if (auto status = line.parse_args(own)) return *status;
+  if (options.autopilot && (!sources.empty() || !snippets.empty()))
+    throw Error("--probe is for a debugger; 'backstep probe' runs debug code over the whole run", kExitUsage);
   if (options.autopilot && !options.serve.empty())
     throw Error("--autopilot and --serve exclude each other", kExitUsage);
   options.check_deep = check == "deep";
@@ -117,7 +168,9 @@ int replay_command(const Args& args) {
   options.chosen = !process.empty();
   if (options.chosen) options.process = recording::find_process(recording, process);
   if (options.autopilot) return replay(options);
-  return options.serve.empty() ? serve::start_gdb(options) : serve::serve(options);
+  sources.insert(sources.end(), further.begin(), further.end());
+  const probe::CompanionCode code = companion_code(snippets, sources, flags, debug_state == "keep");
+  return options.serve.empty() ? serve::start_gdb(options, code) : serve::serve(options, code);
 }
 
 }  // namespace backstep::cli

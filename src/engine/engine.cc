@@ -501,6 +501,14 @@ void Engine::admit_probe(std::vector<DataRange> code) {
   bs_cache.probe = true;
 }
 
+void Engine::dismiss_probe() {
+  forget(layout::kProbe, layout::kProbe + layout::kProbeSize);
+  munmap(reinterpret_cast<void*>(layout::kOwnMap), layout::kOwnMapSize);
+  munmap(reinterpret_cast<void*>(layout::kProbeJumps), 4 * layout::kProbeSize);
+  probe_code_.clear();
+  bs_cache.probe = bs_cache.in_probe = false;
+}
+
 std::optional<FetchRange> Engine::fetch_probe(Address pc) const {
   for (const DataRange& r : probe_code_)
     if (pc >= r.start && pc < r.end) return FetchRange{r.start, r.end, false, false, {}, 0, 0};

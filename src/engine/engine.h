@@ -93,6 +93,7 @@ class Engine {
   // Its stores stay within its own memory: what may go elsewhere, or cannot be checked, is the client's
   // (Stop::Watched). Where control would leave it is told as BadFetch. It has no AVX-512 (a fault, SIGILL).
   void admit_probe(std::vector<DataRange> code);
+  void dismiss_probe();  // it is gone
 
   // The guest has used AVX-512 before it came here: ticks are counted in memory from now on.
   void count_in_memory();

@@ -213,9 +213,9 @@ void Binder::bind_storage(Place& place, const std::string& name, const Variable&
   place.out.variables.push_back({name, shown, where});
 }
 
-Bindings Binder::bind_addresses(uint64_t pc, const std::vector<std::string>& names, bool self,
+Bindings Binder::bind_addresses(uint64_t pc, unsigned outer, const std::vector<std::string>& names, bool self,
                                 const std::string& where) {
-  Place place{.site = variables_.site(pc), .where = where, .out = {}};
+  Place place{.site = variables_.site(pc, outer), .where = where, .out = {}};
   if (self) place.self = variables_.local(place.site, "this");
   auto bind_one = [&](const std::string& name, const Variable& variable) {
     const Storage& s = variable.storage;
@@ -397,8 +397,9 @@ void Binder::qualified(Place& place, const std::vector<std::string>& path) {
   }
 }
 
-Bindings Binder::bind(uint64_t pc, const std::vector<Token>& tokens, const std::string& where) {
-  Place place{.site = variables_.site(pc), .where = where, .out = {}};
+Bindings Binder::bind(uint64_t pc, unsigned outer, const std::vector<Token>& tokens,
+                      const std::string& where) {
+  Place place{.site = variables_.site(pc, outer), .where = where, .out = {}};
   if (!place.site.unit)
     throw Error(
         fmt::format("nothing is known of variables at {}: that code has no debug information (compile the "
@@ -434,8 +435,9 @@ Bindings Binder::bind(uint64_t pc, const std::vector<Token>& tokens, const std::
   return std::move(place.out);
 }
 
-std::optional<Declarations::Method> Binder::add_method(uint64_t pc, const std::string& declaration) {
-  const auto site = variables_.site(pc);
+std::optional<Declarations::Method> Binder::add_method(uint64_t pc, unsigned outer,
+                                                       const std::string& declaration) {
+  const auto site = variables_.site(pc, outer);
   const auto self = variables_.local(site, "this");
   if (!self || is_null(self->die)) return {};
   return declarations_.add_method(self->module, probe::type_of(self->die), declaration);

@@ -41,13 +41,14 @@ class Binder {
         declarations_(variables, used, usual_names, std::move(opaque)) {}
 
   // `where`: the place as the user wrote it, for messages.
-  Bindings bind(uint64_t pc, const std::vector<Token>& tokens, const std::string& where);
+  // `outer`: as Variables::site has it.
+  Bindings bind(uint64_t pc, unsigned outer, const std::vector<Token>& tokens, const std::string& where);
   // The same without types, for code that has those of its source: arguments are addresses. Only of `names`.
-  Bindings bind_addresses(uint64_t pc, const std::vector<std::string>& names, bool self,
+  Bindings bind_addresses(uint64_t pc, unsigned outer, const std::vector<std::string>& names, bool self,
                           const std::string& where);
   // Makes a function of ours a method of the class around the place, before anything is bound; empty: there
   // is none, or it is a library's.
-  std::optional<Declarations::Method> add_method(uint64_t pc, const std::string& declaration);
+  std::optional<Declarations::Method> add_method(uint64_t pc, unsigned outer, const std::string& declaration);
 
   // Global: functions that find variables; types and the program's own names.
   const std::string& helpers() const { return helpers_; }

@@ -77,6 +77,7 @@ Prepared prepare(const Snippet& snippet) {
 // Where a snippet is to run.
 struct At {
   uint64_t pc = 0;
+  unsigned outer = 0;  // whose variables are meant, as Variables::site has it
   uint32_t region = 0;
   std::optional<Declarations::Method> method = {};
 };
@@ -105,11 +106,12 @@ class Source {
     Binder binder(variables, usual_, used, opaque);
     bindings_.clear();
     for (size_t i = 0; i < places_.size(); i++)
-      places_[i].method = binder.add_method(
-          places_[i].pc, fmt::format("void backstep_region_{0}(struct backstep_arguments_{0} &)", i));
+      places_[i].method =
+          binder.add_method(places_[i].pc, places_[i].outer,
+                            fmt::format("void backstep_region_{0}(struct backstep_arguments_{0} &)", i));
     for (const At& at : places_)
-      bindings_.push_back(
-          binder.bind(at.pc, tokens_of(prepared_[at.region].code), request_.snippets[at.region].place));
+      bindings_.push_back(binder.bind(at.pc, at.outer, tokens_of(prepared_[at.region].code),
+                                      request_.snippets[at.region].place));
     std::string functions;
     std::map<std::string, size_t> same;  // by all that is bound: the first such place
     for (size_t i = 0; i < places_.size(); i++) functions += place(i, same);
@@ -141,6 +143,7 @@ class Source {
     return all;
   }
   const Regions& regions() const { return *regions_; }
+  const std::vector<std::string>& notes() const { return notes_; }  // about places
 
   // Complaints about the user's code, with its lines; about ours if there are no others.
   std::string explain(const Toolchain::Outcome& outcome) const {
@@ -153,8 +156,11 @@ class Source {
   void find_places() {
     for (uint32_t n = 0; n < request_.snippets.size(); n++) {
       const Snippet& s = request_.snippets[n];
-      const auto resolved = session::resolve(session_, s.place, true);
-      std::set<uint64_t> pcs;
+      std::map<uint64_t, unsigned> pcs;  // … and whose variables are meant there
+      const bool copies = inlined_copies(s.place, pcs);
+      const auto resolved = copies ? session::Resolved() : session::resolve(session_, s.place, true);
+      for (const std::string& note : resolved.notes)
+        notes_.push_back(fmt::format("--at {}: {}", s.place, note));
       for (const auto& tap : resolved.taps) {
         if (!tap.pc || tap.tap.kind != timeline::Tap::Pc || !tap.tap.conditions.empty())
           throw Error(
@@ -163,15 +169,30 @@ class Source {
                   "address, and conditions into the code itself",
                   s.place),
               kExitUsage);
-        pcs.insert(tap.pc);
+        pcs.emplace(tap.pc, tap.offers.outer);
       }
       if (pcs.size() > kMostPlaces)
         throw Error(
             fmt::format("'{}' is {} places in the code, more than debug code can have", s.place, pcs.size()),
             kExitUsage);
-      for (const uint64_t pc : pcs) places_.push_back({.pc = pc, .region = n});
+      for (const auto& [pc, outer] : pcs) places_.push_back({.pc = pc, .outer = outer, .region = n});
     }
     std::stable_sort(places_.begin(), places_.end(), [](const At& a, const At& b) { return a.pc < b.pc; });
+  }
+
+  // A function by its name: its own code, and wherever it was inlined. False: it was inlined nowhere.
+  bool inlined_copies(const std::string& name, std::map<uint64_t, unsigned>& pcs) const {
+    if (name.find_first_of(" .") != std::string::npos || name.starts_with("0x")) return false;
+    bool any = false;
+    for (const symbols::Function& f : session_.program().functions(name, true)) {
+      if (f.inlined)
+        pcs.emplace(f.entry, 0);
+      else
+        pcs.emplace(f.body, symbols::EventVariables::kNotInlined);
+      any |= f.inlined;
+    }
+    if (!any) pcs.clear();
+    return any;
   }
 
   // The functions of one place.
@@ -222,6 +243,7 @@ class Source {
   std::vector<Prepared> prepared_;
   std::vector<At> places_;
   std::vector<Bindings> bindings_;
+  std::vector<std::string> notes_;
   std::map<std::string, uint64_t> symbols_;
   symbols::Variables region_variables_;
   Binder region_binder_;
@@ -261,6 +283,12 @@ std::string compile(Source& source, const Toolchain& tools) {
 
 }  // namespace
 
+bool is_source_file(const std::string& path) {
+  for (const char* suffix : {".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".h", ".hh", ".hpp"})
+    if (path.ends_with(suffix)) return true;
+  return false;
+}
+
 Built build(session::Session& session, const BuildRequest& request) {
   const Toolchain tools(request.folder);
   Source source(session, request, tools);
@@ -281,20 +309,25 @@ Built build(session::Session& session, const BuildRequest& request) {
   for (const Snippet& s : request.snippets)
     module.regions.push_back({s.file.empty() ? "--at " + s.place : s.file, 1, s.place});
   module.regions.insert(module.regions.end(), regions.regions().begin(), regions.regions().end());
-  built.notes = regions.notes();
+  built.notes = source.notes();
+  built.notes.insert(built.notes.end(), regions.notes().begin(), regions.notes().end());
   std::vector<std::pair<probe::Place, BoundPlace>> all;
-  auto add = [&](uint64_t pc, size_t region, const Bindings& b) {
+  auto add = [&](uint64_t pc, uint32_t region, const Bindings& b) {
     const uint64_t function = linked.symbol(fmt::format("backstep_place_{}", all.size()));
     const auto place = session.program().place(pc);
     all.push_back(
-        {{pc, function, static_cast<uint32_t>(region), b.needs_vector},
+        {{pc, function, region, b.needs_vector},
          {pc, place.inlined.empty() ? place.function : place.inlined, place.file, place.line, b.variables}});
   };
   for (size_t i = 0; i < source.places().size(); i++)
     add(source.places()[i].pc, source.places()[i].region, source.bindings()[i]);
-  for (const RegionPlace& p : regions.places()) add(p.pc, request.snippets.size() + p.region, p.bindings);
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first.pc < b.first.pc; });
+  const auto others = static_cast<uint32_t>(request.snippets.size());
+  for (const RegionPlace& p : regions.places())
+    add(p.pc, p.entry ? Place::kNobodys : others + static_cast<uint32_t>(p.region), p.bindings);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    // (Where a function begins its regions have not been yet.)
+    return a.first.pc != b.first.pc ? a.first.pc < b.first.pc : a.first.region > b.first.region;
+  });
   for (const auto& [place, bound] : all) {
     module.places.push_back(place);
     built.places.push_back(bound);

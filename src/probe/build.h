@@ -48,6 +48,9 @@ struct BuildRequest {
   std::string folder;  // where the module and all intermediate files go
 };
 
+// By its name.
+bool is_source_file(const std::string& path);
+
 // Throws Error: the compiler's complaints at the lines of the debug code, or sentences about what is not
 // there.
 Built build(session::Session& session, const BuildRequest& request);

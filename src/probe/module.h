@@ -19,9 +19,10 @@ namespace backstep::probe {
 // A place in the recorded program: whenever a thread comes to `pc`, `function` is called before the
 // instruction.
 struct Place {
+  static constexpr uint32_t kNobodys = ~0u;
   uint64_t pc = 0;
   uint64_t function = 0;      // of the module
-  uint32_t region = 0;        // whose code it is: index into Module::regions
+  uint32_t region = 0;        // whose code it is: index into Module::regions; or kNobodys
   bool needs_vector = false;  // reads registers xmm0 to ymm15
 };
 
@@ -31,6 +32,9 @@ struct Region {
   std::string file;  // where the debug code is written; a snippet's is "--at PLACE"
   int line = 0;
   std::string name;  // for messages: the function around it, or the place as it was given
+
+  bool is_snippet() const { return file.starts_with("--at "); }
+  std::string shown() const { return is_snippet() ? file : file + ":" + std::to_string(line); }
 };
 
 struct Module {

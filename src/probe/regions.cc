@@ -26,6 +26,7 @@
 #include "session/modules.h"
 #include "symbols/program_index.h"
 #include "symbols/program_unit.h"
+#include "symbols/unwind_rules.h"
 
 namespace backstep::probe {
 namespace {
@@ -91,6 +92,37 @@ std::vector<std::string> lines_of(const std::string& path) {
       lines.back() += c;
   }
   return lines;
+}
+
+constexpr char kKeepingInC[] =
+    "extern void backstep_keep(unsigned, void *, void (*)(void *));\n"
+    "extern void backstep_keep_copy(unsigned, const void *, unsigned long);\n"
+    "extern void *backstep_kept(unsigned, const char *, const char *);\n";
+constexpr char kKeepingInCpp[] =
+    "extern \"C\" void backstep_keep(unsigned, void *, void (*)(void *));\n"
+    "extern \"C\" void *backstep_kept(unsigned, const char *, const char *);\n"
+    "template <class T> struct backstep_plain { typedef T type; };\n"
+    "template <class T> struct backstep_plain<T &> { typedef T type; };\n"
+    "template <class T> void backstep_keep_value(unsigned number, T &value) {\n"
+    "  backstep_keep(number, (void *)new T(static_cast<T &&>(value)), [](void *p) { delete (T *)p; });\n"
+    "}\n"
+    "template <class T, unsigned long n> void backstep_keep_value(unsigned number, T (&value)[n]) {\n"
+    "  struct All { T values[n]; };\n"
+    "  backstep_keep(number, (void *)new All((All &&)value), [](void *p) { delete (All *)p; });\n"
+    "}\n";
+
+// What stands behind a region for later ones: what it keeps, and what the types of that are deduced from.
+std::vector<const DeclaredVariable*> outlined(const auto& work) {
+  std::set<std::string, std::less<>> wanted;
+  for (const SharedVariable& v : work.keeps) wanted.insert(v.variable.name);
+  std::vector<const DeclaredVariable*> all;
+  for (auto v = work.declares.rbegin(); v != work.declares.rend(); ++v) {
+    const bool of_program = std::count(work.names.begin(), work.names.end(), v->name) > 0;
+    if (of_program || !wanted.erase(v->name)) continue;
+    if (v->deduced) wanted.merge(names_in(tokens_of(v->outline)));
+    all.insert(all.begin(), &*v);
+  }
+  return all;
 }
 
 // A call that was inlined begins with the line of the caller, in code that is the callee's already: lines of
@@ -211,6 +243,7 @@ void Regions::add(const SourceFile& source) {
     unit.work.emplace_back();
     find_places(unit, i);
   }
+  share_variables(unit);
   compile(unit);
 }
 
@@ -284,8 +317,9 @@ void Regions::find_places(Unit& unit, size_t number) {
     std::set<uint64_t> pcs;
     for (const auto& match : session_.program().lines(recorded->second.file, line))
       for (const uint64_t pc : match.addresses) {
-        const auto site = variables_.site(pc);
-        const Scope* scope = site.unit ? site.unit->scope_at(site.address) : nullptr;
+        const auto site = variables_.site(pc, variables_.begin_at(pc, line));
+        const Scope* scope = site.block;
+        while (scope && scope->kind == Scope::kBlock) scope = site.unit->parent(scope);
         if (scope && key_of(*scope) && a.symbol == key_of(*scope)) pcs.insert(pc);
       }
     if (pcs.empty()) {
@@ -298,8 +332,12 @@ void Regions::find_places(Unit& unit, size_t number) {
           near.empty() ? "" : fmt::format("; lines behind it that have: {}", fmt::join(near, ", "))));
     }
     for (const uint64_t pc : pcs) {
-      places_.push_back(
-          {.pc = pc, .region = unit.first_region + number, .names = {}, .symbol = {}, .bindings = {}});
+      places_.push_back({.pc = pc,
+                         .outer = variables_.begin_at(pc, line),
+                         .region = unit.first_region + number,
+                         .names = {},
+                         .symbol = {},
+                         .bindings = {}});
       work.functions.push_back(a.symbol);
     }
   }
@@ -308,15 +346,16 @@ void Regions::find_places(Unit& unit, size_t number) {
     notes_.push_back(fmt::format("{}: no code was made of {} in the recorded program: this region never runs",
                                  where,
                                  around.empty() ? "what is around this region" : "'" + shown.name + "'"));
-  std::vector<uint64_t> pcs;
-  for (size_t i = work.first_place; i < places_.size(); i++) pcs.push_back(places_[i].pc);
-  choose_names(unit, number, pcs);
+  choose_names(unit, number);
 }
 
 // Variables that the region mentions and that are not simply somewhere.
-void Regions::choose_names(Unit& unit, size_t number, const std::vector<uint64_t>& pcs) {
+void Regions::choose_names(Unit& unit, size_t number) {
   const SourceRegion& region = unit.code->regions()[number];
   Unit::Work& work = unit.work[number];
+  std::vector<std::pair<uint64_t, unsigned>> pcs;  // … and whose variables are meant there
+  for (size_t i = work.first_place; i < places_.size(); i++)
+    pcs.emplace_back(places_[i].pc, places_[i].outer);
   std::set<std::string> seen;
   for (size_t i = 0; i < region.tokens.size(); i++) {
     const Token& t = region.tokens[i];
@@ -325,8 +364,8 @@ void Regions::choose_names(Unit& unit, size_t number, const std::vector<uint64_t
       continue;
     if ((!unit.command.c && is_keyword(t.text)) || !seen.emplace(t.text).second) continue;
     const std::string name(t.text);
-    for (const uint64_t pc : pcs) {
-      const auto site = variables_.site(pc);
+    for (const auto& [pc, outer] : pcs) {
+      const auto site = variables_.site(pc, outer);
       auto variable = variables_.local(site, name);
       Dwarf_Die die = variable ? variable->die : Dwarf_Die{};
       if (variable && !is_null(die) && dwarf_tag(&die) == DW_TAG_enumeration_type) break;
@@ -346,11 +385,11 @@ void Regions::choose_names(Unit& unit, size_t number, const std::vector<uint64_t
   }
   const std::string where = fmt::format("{}:{}", region.file, region.line);
   if (!pcs.empty() && !unit.command.c)
-    work.self = variables_.local(variables_.site(pcs[0]), "this").has_value();
+    work.self = variables_.local(variables_.site(pcs[0].first, pcs[0].second), "this").has_value();
   std::map<std::string, size_t> lost;
   for (size_t i = 0; i < pcs.size(); i++) {
     RegionPlace& place = places_[work.first_place + i];
-    place.bindings = binder_.bind_addresses(pcs[i], work.names, work.self, where);
+    place.bindings = binder_.bind_addresses(pcs[i].first, pcs[i].second, work.names, work.self, where);
     for (const BoundVariable& v : place.bindings.variables)
       if (v.where.starts_with("gone: ")) {
         lost[v.name]++;
@@ -371,6 +410,67 @@ void Regions::choose_names(Unit& unit, size_t number, const std::vector<uint64_t
   }
 }
 
+// Which variables of regions others in the same function use.
+void Regions::share_variables(Unit& unit) {
+  const auto& regions = unit.code->regions();
+  for (size_t i = 0; i < regions.size(); i++)
+    unit.work[i].declares = declared_variables(unit.code->text(), regions[i].tokens, unit.command.c);
+  auto same_function = [&](size_t a, size_t b) {
+    const auto& of_a = unit.work[a].functions;
+    return std::any_of(of_a.begin(), of_a.end(), [&](const std::string& f) {
+      return std::count(unit.work[b].functions.begin(), unit.work[b].functions.end(), f);
+    });
+  };
+  for (size_t j = 0; j < regions.size(); j++) {
+    Unit::Work& user = unit.work[j];
+    for (const std::string& name : names_in(regions[j].tokens)) {
+      const auto names_it = [&](const DeclaredVariable& v) { return v.name == name; };
+      if (std::any_of(user.declares.begin(), user.declares.end(), names_it)) continue;
+      // The program's own.
+      if (std::count(user.names.begin(), user.names.end(), name) || user.gone.count(name) ||
+          unit.outline->defined().count(name))
+        continue;
+      for (size_t i = 0; i < j; i++) {
+        Unit::Work& owner = unit.work[i];
+        const auto declared = std::find_if(owner.declares.begin(), owner.declares.end(), names_it);
+        if (declared == owner.declares.end() || !same_function(i, j)) continue;
+        auto keeps = std::find_if(owner.keeps.begin(), owner.keeps.end(),
+                                  [&](const SharedVariable& v) { return v.variable.name == name; });
+        if (keeps == owner.keeps.end())
+          keeps = owner.keeps.insert(
+              owner.keeps.end(),
+              {*declared, shared_++, fmt::format("{}:{}", regions[i].file, regions[i].line)});
+        user.kept.push_back(*keeps);
+        break;
+      }
+    }
+  }
+  std::set<uint64_t> entries;
+  for (Unit::Work& work : unit.work) {
+    if (work.keeps.empty() && work.kept.empty()) continue;
+    for (size_t p = 0; p < work.places; p++) {
+      RegionPlace& place = places_[work.first_place + p];
+      const auto site = variables_.site(place.pc);
+      const symbols::FrameRow* row = session_.program().frame_rules().at(session_.program(), place.pc);
+      // DWARF's numbers of the first registers are not the hardware's.
+      static constexpr int kHardware[] = {0, 2, 1, 3, 6, 7, 5, 4};
+      if (!row || !row->cfa_expression.empty() || row->cfa_register < 0 || row->cfa_register > 15 ||
+          !site.function)
+        throw Error(fmt::format(
+            "{}: nothing says where the function's frame is here, so regions cannot share variables",
+            regions_[place.region].shown()));
+      const int number = row->cfa_register < 8 ? kHardware[row->cfa_register] : row->cfa_register;
+      place.frame = fmt::format("r->gpr[{}] + {}", number, row->cfa_offset);
+      entries.insert(site.function->entry + site.module->bias);
+    }
+  }
+  for (const uint64_t entry : entries) {
+    RegionPlace place{.pc = entry, .region = 0, .names = {}, .symbol = {}, .bindings = {}};
+    place.entry = true;
+    places_.push_back(std::move(place));
+  }
+}
+
 // The region as a function inside of the function around it.
 std::string Regions::function_for(const Unit& unit, const SourceRegion& region, size_t number) const {
   const Unit::Work& work = unit.work[number];
@@ -387,6 +487,24 @@ std::string Regions::function_for(const Unit& unit, const SourceRegion& region, 
     poison += fmt::format("__attribute__((unavailable({}))) {} {};\n", literal(work.why.at(name)),
                           unit.command.c ? "__typeof__(" + name + ")" : "int", name);
   std::string code = unit.code->text().substr(region.code_begin, region.code_end - region.code_begin);
+  std::string before, after, outlines;
+  for (const SharedVariable& v : work.kept) {
+    const std::string call =
+        fmt::format("backstep_kept({}, {}, {})", v.number, literal(v.variable.name), literal(v.where));
+    before +=
+        unit.command.c
+            ? fmt::format("__typeof__({0}) *backstep_p_{0} = {1};", v.variable.name, call)
+            : fmt::format(
+                  "backstep_plain<decltype({0})>::type &{0} = *(backstep_plain<decltype({0})>::type *){1};",
+                  v.variable.name, call);
+  }
+  for (const DeclaredVariable* v : outlined(work)) outlines += " " + v->outline;
+  for (const SharedVariable& v : work.keeps) {
+    after += v.variable.stays ? fmt::format(" backstep_keep({}, (void *)&{}, 0);", v.number, v.variable.name)
+             : unit.command.c
+                 ? fmt::format(" backstep_keep_copy({0}, &{1}, sizeof({1}));", v.number, v.variable.name)
+                 : fmt::format(" backstep_keep_value({}, {});", v.number, v.variable.name);
+  }
   if (unit.command.c) {
     // C has no references.
     std::string out;
@@ -398,7 +516,9 @@ std::string Regions::function_for(const Unit& unit, const SourceRegion& region, 
       if (t.kind != Token::Kind::Name || before == "." || before == "->" || before == "struct" ||
           before == "union" || before == "enum")
         continue;
-      if (std::find(work.names.begin(), work.names.end(), t.text) == work.names.end()) continue;
+      const bool kept = std::any_of(work.kept.begin(), work.kept.end(),
+                                    [&](const SharedVariable& v) { return v.variable.name == t.text; });
+      if (!kept && std::find(work.names.begin(), work.names.end(), t.text) == work.names.end()) continue;
       if (is_declared_here(region.tokens, i)) declared.emplace(t.text);
       if (declared.count(t.text)) continue;
       const size_t at = t.offset - region.code_begin;
@@ -407,8 +527,9 @@ std::string Regions::function_for(const Unit& unit, const SourceRegion& region, 
     }
     code = out + code.substr(from);
   }
-  const std::string marked = fmt::format("\n# {} \"{}\"\n{}\n# {} \"{}\"\n", region.line, region.file, code,
-                                         region.last, region.file);
+  const std::string marked =
+      fmt::format("{}\n# {} \"{}\"\n{}\n# {} \"{}\"\n{}{}", before, region.line, region.file, code,
+                  region.last, region.file, after.empty() ? "" : ";", after);
   std::string out;
   if (unit.command.c)
     out = fmt::format(
@@ -422,15 +543,20 @@ std::string Regions::function_for(const Unit& unit, const SourceRegion& region, 
         "auto backstep_p = &decltype(backstep_l)::operator(); __asm__ volatile(\"\" : : \"m\"(backstep_p)); "
         "}}",
         n, parameters, poison, marked);
-  return out + fmt::format("\n# {} \"{}\"\n", region.last, region.file);
+  return out + outlines + fmt::format("\n# {} \"{}\"\n", region.last, region.file);
 }
 
 void Regions::compile(Unit& unit) {
   const std::string source = unit.stem + (unit.command.c ? ".i" : ".ii"), to = unit.stem + ".all.s";
   std::string text =
       unit.code->with_regions([&](const SourceRegion& r, size_t n) { return function_for(unit, r, n); });
+  const bool shares =
+      std::any_of(unit.work.begin(), unit.work.end(), [](const auto& w) { return !w.keeps.empty(); });
   if (!unit.command.c)
-    text = "# 1 \"<backstep>\"\ntemplate <int> struct backstep_tag; struct backstep_none {};\n" + text;
+    text = std::string("# 1 \"<backstep>\"\ntemplate <int> struct backstep_tag; struct backstep_none {};\n") +
+           (shares ? kKeepingInCpp : "") + text;
+  else if (shares)
+    text = std::string("# 1 \"<backstep>\"\n") + kKeepingInC + text;
   write_file(source, text);
   std::vector<std::string> all = Toolchain::common_flags();
   for (size_t i = 0; i < unit.command.flags.size(); i++) {
@@ -444,6 +570,8 @@ void Regions::compile(Unit& unit) {
                            "-fno-ipa-reference", "-fno-ipa-pure-const", "-fno-ipa-icf"})
     all.emplace_back(flag);
   if (unit.command.c) all.emplace_back("-Werror=trampolines");
+  // Jumps over what regions declare do not matter where nothing is run.
+  if (!unit.command.c && shares) all.emplace_back("-fpermissive");
   all.insert(all.end(), {source, "-o", to});
   run(unit, all);
   redirect(unit, Assembly(read_file(to)));
@@ -524,12 +652,20 @@ void Regions::redirect(Unit& unit, const Assembly& assembly) {
 }
 
 std::string Regions::place_functions(size_t first) const {
-  std::string out;
+  std::string out = "extern \"C\" void backstep_set_frame(unsigned long, unsigned long);\n";
   for (size_t i = 0; i < places_.size(); i++) {
     const RegionPlace& place = places_[i];
     std::string arguments, types;
     const bool closure = place.symbol.starts_with("_Z");
     if (closure) arguments = "&backstep_self, (void *)0", types = "void *, void *";
+    if (place.entry) {
+      out += fmt::format(
+          "extern \"C\" void backstep_new_frame(unsigned long, unsigned long);\n"
+          "extern \"C\" __attribute__((used)) void backstep_place_{}(const backstep_registers *r) {{\n"
+          "backstep_new_frame(r->gpr[4] + 8, r->thread);\n}}\n",
+          first + i);
+      continue;
+    }
     for (const auto& a : place.bindings.arguments) {
       arguments += (arguments.empty() ? "" : ", ") + a.expression;
       types += types.empty() ? "void *" : ", void *";
@@ -540,6 +676,7 @@ std::string Regions::place_functions(size_t first) const {
         "extern \"C\" __attribute__((used)) void backstep_place_{}(const backstep_registers *r) "
         "{{\n(void)r;\n{}",
         first + i, place.bindings.prologue);
+    if (!place.frame.empty()) out += fmt::format("backstep_set_frame({}, r->thread);\n", place.frame);
     if (closure)
       out += fmt::format("unsigned long backstep_self = {};\n",
                          place.bindings.self.empty() ? "0" : place.bindings.self);

@@ -43,10 +43,13 @@ struct SourceCheck {
 // A place of a region, and the function that calls the region there.
 struct RegionPlace {
   uint64_t pc = 0;
-  size_t region = 0;  // of all sources
+  unsigned outer = 0;  // whose variables are meant, as Variables::site has it
+  size_t region = 0;   // of all sources
   std::vector<std::string> names;
   std::string symbol;  // of the region as a function: (closure, null, addresses…) in C++, (addresses…) in C
   Bindings bindings;
+  std::string frame = {};  // the address of the function's frame, as C++; empty: nobody asks for it
+  bool entry = false;      // where a function begins: variables of regions in it are gone
 };
 
 // All sources of one build.
@@ -81,7 +84,8 @@ class Regions {
   void outline(Unit& unit);
   void preprocess(Unit& unit);
   void find_places(Unit& unit, size_t region);
-  void choose_names(Unit& unit, size_t region, const std::vector<uint64_t>& pcs);
+  void choose_names(Unit& unit, size_t region);
+  void share_variables(Unit& unit);
   void compile(Unit& unit);
   void redirect(Unit& unit, const Assembly& assembly);
   std::vector<std::string> arguments(const Unit& unit, bool probing) const;
@@ -97,6 +101,7 @@ class Regions {
   std::vector<RegionPlace> places_;
   std::vector<std::string> objects_, notes_;
   std::map<std::string, uint64_t> symbols_;
+  unsigned shared_ = 0;  // variables so far
 };
 
 }  // namespace backstep::probe

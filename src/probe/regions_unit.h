@@ -8,6 +8,7 @@
 
 #include "probe/assembly.h"
 #include "probe/compile_commands.h"
+#include "probe/region_variables.h"
 #include "probe/regions.h"
 #include "probe/source_lines.h"
 
@@ -27,6 +28,13 @@ struct RecordedFunction {
   std::string file;
 };
 
+// A variable that one region declares and another one uses.
+struct SharedVariable {
+  DeclaredVariable variable;
+  unsigned number = 0;  // of all there are
+  std::string where;    // it is declared
+};
+
 struct Regions::Unit {
   // Of one region.
   struct Work {
@@ -36,6 +44,9 @@ struct Regions::Unit {
     bool self = false;
     size_t first_place = 0, places = 0;
     std::vector<std::string> functions;  // for each place: the symbol of the function around it
+    // Variables that it declares, that it keeps for later regions, and that it has from earlier ones.
+    std::vector<DeclaredVariable> declares;
+    std::vector<SharedVariable> keeps, kept;
   };
   std::string path, stem;
   CompileCommand command;

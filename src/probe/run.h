@@ -2,26 +2,14 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "probe/module.h"
-#include "replay/taps.h"
+#include "probe/notes.h"
 #include "session/session.h"
 
 namespace backstep::probe {
-
-// What debug code has said at one moment of the recorded run.
-struct Note {
-  replayer::DebugNote kind;
-  session::Position at;
-  int thread = 1;                  // virtual name
-  const Region* region = nullptr;  // whose call it was
-  std::string text;                // Failure: a sentence whose subject is "it", without a full stop
-  // Failure: where in the debug code that was; innermost first, empty if it is not known.
-  std::vector<symbols::Program::InlineFrame> stack;
-  std::string file;  // … and the line of it that is the user's own
-  int line = 0;
-};
 
 struct RunRequest {
   session::Stretch stretch;
@@ -34,6 +22,12 @@ struct RunResult {
   std::vector<uint64_t> calls;  // of each place
   bool complete = true;         // false: somebody wanted to stop
 };
+
+timeline::Taps places_of(const Module& module);
+
+// How often the code of each region was called, at all of its places.
+std::vector<std::pair<const Region*, uint64_t>> calls_of_regions(const Module& module,
+                                                                 const RunResult& result);
 
 // Calls back in the order of time; false from `tell`: enough.
 RunResult run(session::Session& session, const Module& module, const RunRequest& request,

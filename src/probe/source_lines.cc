@@ -4,6 +4,8 @@
 // them. The one that fits is taken, and if none does the function was changed.
 #include "probe/source_lines.h"
 
+#include <algorithm>
+
 namespace backstep::probe {
 
 int LineMove::recorded(int line) const {
@@ -32,7 +34,14 @@ std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionL
     std::set<int> mapped;
     for (const int line : now.lines) mapped.insert(move.recorded(line));
     size_t fits = 0, all = 0;
+    // An empty statement is left of a region, which has a line in some compilations.
+    auto in_region = [&](int line) {
+      return std::any_of(regions.begin(), regions.end(), [&](const auto& region) {
+        return line + move.distance_ >= region.first && line + move.distance_ <= region.second;
+      });
+    };
     for (const int line : recorded.lines) {
+      if (!removed && in_region(line)) continue;
       all++;
       fits += mapped.count(line);
     }

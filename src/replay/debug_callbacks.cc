@@ -85,54 +85,30 @@ std::string DebugWorld::tap_of(uint64_t kind, const backstep_on& what, Tap& tap)
   return "";
 }
 
-int64_t DebugWorld::on(const uint64_t args[6]) {
-  auto refuse = [&](const std::string& sentence, int64_t result) {
-    complain(sentence);
-    return -result;
-  };
-  backstep_on what{};
-  if (!bs_guarded_copy(&what, reinterpret_cast<const void*>(args[1]), sizeof what)) return -EFAULT;
-  const uint64_t kind = args[0];
-  Callback callback;
-  callback.function = args[2], callback.cookie = args[3];
-  callback.owner = bs_debug.tap;
-  if (!layout::is_probe(callback.function))
-    return refuse(fmt::format("asks for a callback to {:#x}, which is no function of the debug code",
-                              callback.function),
-                  EINVAL);
-  if (stateless)
-    return refuse(
-        "asks for callbacks; code that keeps nothing from one call to the next (--parallel) cannot have any",
-        ENOTSUP);
-  size_t taps = 0;
-  for (const auto& [id, other] : callbacks_) taps += other.taps.size();
-  if (callbacks_.size() >= kMostCallbacks || taps >= kMostTaps)
-    return refuse(fmt::format("has {} callbacks already, which is the most there can be (backstep::off)",
-                              callbacks_.size()),
-                  ENOSPC);
-  switch (kind) {
+// A sentence: why it is not possible, and the error for it.
+std::string DebugWorld::find_taps(Callback& callback, int64_t& error) const {
+  const backstep_on& what = callback.what;
+  switch (callback.kind) {
     case BACKSTEP_ON_PC:
     case BACKSTEP_ON_READ:
     case BACKSTEP_ON_WRITE:
     case BACKSTEP_ON_TICK: {
-      const std::string wrong = tap_of(kind, what, callback.taps.emplace_back());
-      if (!wrong.empty()) return refuse(wrong, EINVAL);
+      error = EINVAL;
+      std::string wrong = tap_of(callback.kind, what, callback.taps.emplace_back());
+      if (!wrong.empty()) return wrong;
       break;
     }
     default: {
-      std::optional<std::string> text;
-      if (what.text) text = string_at(reinterpret_cast<Address>(what.text), kMostText);
-      if (what.text && !text) return -EFAULT;
-      const std::string event = event_of(kind, what, text.value_or(""));
+      const std::string event = event_of(callback.kind, what, callback.text);
+      error = EINVAL;
       if (event.empty())
-        return refuse(
-            kind == BACKSTEP_ON_SYSCALL_BEFORE || kind == BACKSTEP_ON_SYSCALL_AFTER
-                ? fmt::format("asks for callbacks of system call {}, which there is not", what.number)
-                : "asks for callbacks of nothing",
-            EINVAL);
+        return callback.kind == BACKSTEP_ON_SYSCALL_BEFORE || callback.kind == BACKSTEP_ON_SYSCALL_AFTER
+                   ? fmt::format("asks for callbacks of system call {}, which there is not", what.number)
+                   : "asks for callbacks of nothing";
       DebugAnswer answer = ask({DebugQuestion::Event, bs_debug.at, event});
+      error = ENOENT;
       if (!answer.failure.empty())
-        return refuse(fmt::format("asks for callbacks of '{}': {}", event, answer.failure), ENOENT);
+        return fmt::format("asks for callbacks of '{}': {}", event, answer.failure);
       callback.taps = std::move(answer.taps.list);
     }
   }
@@ -143,6 +119,43 @@ int64_t DebugWorld::on(const uint64_t args[6]) {
     tap.strict = true;
     tap.vector = false;
   }
+  return "";
+}
+
+int64_t DebugWorld::on(const uint64_t args[6]) {
+  auto refuse = [&](const std::string& sentence, int64_t result) {
+    complain(sentence);
+    return -result;
+  };
+  backstep_on what{};
+  if (!bs_guarded_copy(&what, reinterpret_cast<const void*>(args[1]), sizeof what)) return -EFAULT;
+  Callback callback;
+  callback.kind = args[0];
+  callback.function = args[2], callback.cookie = args[3];
+  callback.owner = bs_debug.tap;
+  if (!layout::is_probe(callback.function))
+    return refuse(fmt::format("asks for a callback to {:#x}, which is no function of the debug code",
+                              callback.function),
+                  EINVAL);
+  if (mode == DebugMode::Stateless)
+    return refuse(
+        "asks for callbacks; code that keeps nothing from one call to the next (--parallel) cannot have any",
+        ENOTSUP);
+  size_t taps = 0;
+  for (const auto& [id, other] : callbacks_) taps += other.taps.size();
+  if (callbacks_.size() >= kMostCallbacks || taps >= kMostTaps)
+    return refuse(fmt::format("has {} callbacks already, which is the most there can be (backstep::off)",
+                              callbacks_.size()),
+                  ENOSPC);
+  if (what.text) {
+    const auto text = string_at(reinterpret_cast<Address>(what.text), kMostText);
+    if (!text) return -EFAULT;
+    callback.text = *text;
+  }
+  callback.what = what;
+  callback.what.text = nullptr;
+  int64_t error = 0;
+  if (const std::string wrong = find_taps(callback, error); !wrong.empty()) return refuse(wrong, error);
   const int id = next_callback_++;
   callbacks_.emplace(id, std::move(callback));
   callbacks_changed_ = true;

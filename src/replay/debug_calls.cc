@@ -86,6 +86,10 @@ bool is_directory_call(uint64_t nr) {
          nr == SYS_readlinkat || nr == SYS_unlinkat;
 }
 
+bool changes_files(uint64_t nr) {
+  return nr == SYS_mkdir || nr == SYS_unlink || nr == SYS_unlinkat || nr == SYS_rename || nr == SYS_ftruncate;
+}
+
 // A way around the checks of stores, or to what is ours (which pages were written to).
 bool is_of_a_process(int fd, bool to_write) {
   char path[64], name[256];
@@ -222,7 +226,8 @@ int64_t DebugWorld::open_file(uint64_t nr, const uint64_t args[6]) {
     if (folder < 0) return -EBADF;
   }
   // Without waiting: for the writer of a FIFO, say.
-  const long flags = nr == SYS_creat ? O_CREAT | O_WRONLY | O_TRUNC : static_cast<long>(args[shift + 1]);
+  long flags = nr == SYS_creat ? O_CREAT | O_WRONLY | O_TRUNC : static_cast<long>(args[shift + 1]);
+  if (is_silent()) flags &= ~static_cast<long>(O_TRUNC | O_EXCL);
   const auto mode = static_cast<long>(nr == SYS_creat ? args[1] : args[shift + 2]);
   const bool to_write = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
   acted_ |= to_write;
@@ -249,11 +254,25 @@ void DebugWorld::tell_of_confinement(Address path) {
                   *name));
 }
 
+// As if it had been written.
+int64_t DebugWorld::silent_write(uint64_t nr, const uint64_t args[6]) {
+  if (nr != SYS_writev) return static_cast<int64_t>(args[2]);
+  int64_t total = 0;
+  for (uint64_t i = 0; i < std::min<uint64_t>(args[2], IOV_MAX); i++) {
+    iovec part;
+    if (!bs_guarded_copy(&part, reinterpret_cast<const void*>(args[1] + i * sizeof part), sizeof part))
+      return -EFAULT;
+    total += static_cast<int64_t>(part.iov_len);
+  }
+  return total;
+}
+
 std::optional<int64_t> DebugWorld::write_call(uint64_t nr, const uint64_t args[6]) {
   if (nr != SYS_write && nr != SYS_writev && nr != SYS_pwrite64) return std::nullopt;
   const bool ours = args[0] == 1 || args[0] == 2;
   const int fd = real_file(args[0]);
   if (!ours && fd < 0) return -EBADF;
+  if (!ours && is_silent()) return silent_write(nr, args);
   if (!ours) {
     uint64_t changed[6];
     std::copy_n(args, 6, changed);
@@ -307,7 +326,10 @@ std::optional<int64_t> DebugWorld::file_call(uint64_t nr, const uint64_t args[6]
     if (!DebugMemory::owns(args[call->out], size)) return -EFAULT;
   }
   if (nr == SYS_gettimeofday) changed[1] = 0;
-  if (nr == SYS_mkdir || nr == SYS_unlink || nr == SYS_unlinkat || nr == SYS_rename) acted_ = true;
+  if (changes_files(nr)) {
+    acted_ = true;
+    if (is_silent()) return 0;
+  }
   return hot::syscall(nr, changed);
 }
 

@@ -88,6 +88,7 @@ DebugMemory::Start DebugMemory::load(const guest::ElfImage& elf) {
     load_segment(elf, s);
     if (s.p_flags & PF_X) start.code.push_back({s.p_vaddr, s.p_vaddr + s.p_filesz});
   }
+  image_ = {page_down(elf.low), page_up(elf.high)};
   map_or_throw(layout::kProbeData + kDebugGuard, kPage);
   map_or_throw(kStack, kStackSize);
   brk_ = brk_mapped_ = kHeap;
@@ -109,6 +110,29 @@ DebugMemory::Start DebugMemory::load(const guest::ElfImage& elf) {
   start.entry = elf.header.e_entry;
   start.stack = stack.rsp;
   return start;
+}
+
+void DebugMemory::leave() {
+  ::munmap(pointer(layout::kProbe), layout::kProbeSize);
+  ::munmap(pointer(layout::kProbeData), layout::kProbeDataSize);
+}
+
+std::vector<engine::DataRange> DebugMemory::ranges() const {
+  std::vector<engine::DataRange> all = {
+      image_,
+      {layout::kProbeData + kDebugGuard, layout::kProbeData + kDebugGuard + kPage},
+      {kStack, kStackEnd},
+      {kHeap, brk_mapped_}};
+  for (auto [start, end] : mapped_) all.push_back({start, end});
+  return all;
+}
+
+// The memory is there, and zero; who calls this fills it in.
+void DebugMemory::restore(const Books& books) {
+  if (books.brk_mapped > kHeap) map_or_throw(kHeap, books.brk_mapped - kHeap);
+  brk_ = books.brk, brk_mapped_ = books.brk_mapped;
+  for (auto [start, end] : books.mapped) map_or_throw(start, end - start);
+  mapped_ = books.mapped;
 }
 
 bool DebugMemory::is_free_of(Address start, Address end) {

@@ -28,6 +28,18 @@ class DebugMemory {
   };
   Start load(const guest::ElfImage& elf);
 
+  // All of it is gone.
+  static void leave();
+
+  // Of its state: what may have been written to, and the books. (debug_state.cc)
+  struct Books {
+    Address brk = 0, brk_mapped = 0;
+    std::map<Address, Address> mapped;
+  };
+  Books books() const { return {brk_, brk_mapped_, mapped_}; }
+  std::vector<engine::DataRange> ranges() const;
+  void restore(const Books& books);
+
   // Nothing of these zones is in there.
   static bool is_free_of(Address start, Address end);
   // Is all of that its own, or in the zones where nothing else can be?
@@ -53,6 +65,7 @@ class DebugMemory {
   std::map<Address, Address> mapped_;  // start -> end, by mmap
   std::optional<std::map<Address, Address>> remembered_;
   Address brk_ = 0, brk_mapped_ = 0;
+  engine::DataRange image_ = {0, 0};  // where its module lies
 };
 
 }  // namespace backstep::replayer

@@ -9,6 +9,21 @@
 
 namespace backstep::replayer {
 
+// How debug code is run.
+enum class DebugMode : uint8_t {
+  Window,     // over a stretch of the run, once; what it has to say is logged
+  Stateless,  // … in parts, each of which begins with new debug code: it can have no callbacks
+  // As somebody moves in the run. What it prints is printed where the program's own output is repeated, the
+  // rest is logged. A way that repeats no output is gone for its end: then debug code says nothing, and files
+  // stay as they are.
+  Session,
+  SessionTold,  // likewise, but what it prints is logged, too
+};
+
+inline bool is_session(DebugMode mode) {
+  return mode >= DebugMode::Session;
+}
+
 struct DebugQuestion {
   enum Kind : uint8_t {
     Event,  // `event`, as docs/events.md has it

@@ -18,9 +18,11 @@
 
 #include <fmt/format.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -63,6 +65,16 @@ std::string where(Address a) {
 
 std::span<const uint8_t> bytes_of(const auto& value) {
   return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
+}
+
+// Between what the program prints.
+void print(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
 }
 
 void set_clock(suseconds_t step) {
@@ -351,10 +363,19 @@ DebugWorld::Next DebugWorld::cross() {
                           leaves ? "" : "calls a function of the program that ", where(ctx.rip)));
 }
 
+bool DebugWorld::is_silent() const {
+  return is_session(mode) && !bs_replay.output;
+}
+
 void DebugWorld::note(DebugNote kind, std::string_view text) {
   if (!bs_debug.ready) {
     early_.emplace_back(kind, text);
     acted_ = true;
+    return;
+  }
+  if (is_silent()) return;
+  if (mode == DebugMode::Session && (kind == DebugNote::Output || kind == DebugNote::Errors)) {
+    print(kind == DebugNote::Output ? STDOUT_FILENO : STDERR_FILENO, text);
     return;
   }
   const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
@@ -379,6 +400,7 @@ void DebugWorld::complain(const std::string& sentence) {
 
 // With registers and stack as Tap::stack has them, for the names of what was executed.
 void DebugWorld::note_with_stack(DebugNote kind, const std::string& sentence) {
+  if (is_silent()) return;
   const Context& ctx = context();
   static constexpr std::array kOrder = {RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP,
                                         R8,  R9,  R10, R11, R12, R13, R14, R15};

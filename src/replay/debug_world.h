@@ -37,8 +37,7 @@ class DebugWorld : private guest::MapListener {
 
   // Answers what only the controller knows, at once.
   DebugAnswers ask;
-  // It begins anew in each window, so it can have no callbacks.
-  bool stateless = false;
+  DebugMode mode = DebugMode::Window;
 
   // Takes the module in and runs it until it is ready. Throws Error, and this process is of no use any more.
   void load(const guest::ElfImage& elf);
@@ -49,10 +48,13 @@ class DebugWorld : private guest::MapListener {
   std::optional<engine::Stop> finish(const std::optional<engine::Stop>& stop);
   // What it has said before it was ready.
   void tell_what_was_early(const Position& at);
+  // Its state, for another process (debug_state.cc), which has none. Throws Error.
+  void save(const Fd& to) const;
+  void restore(const guest::ElfImage& elf, const Fd& from);
   // What has been done since it was loaded cannot be done a second time, from an earlier moment.
   bool has_acted() const { return acted_ || bs_debug.calls > 1; }
   // Did it want to stop here? Once.
-  bool take_stop() { return std::exchange(stop_, false); }
+  bool take_stop() { return std::exchange(stop_, false) && !is_silent(); }
 
   // --- debug_callbacks.cc ---
   bool callbacks_changed() const { return callbacks_changed_; }
@@ -81,8 +83,11 @@ class DebugWorld : private guest::MapListener {
   struct Callback {
     Address function = 0, cookie = 0;
     uint32_t owner = 0;
-    std::vector<Tap> taps;        // what it waits for
-    std::vector<size_t> indexes;  // … in the set; empty: not yet
+    uint64_t kind = 0;      // what has been asked for …
+    backstep_on what = {};  // (without its text)
+    std::string text = {};
+    std::vector<Tap> taps = {};        // … what that is
+    std::vector<size_t> indexes = {};  // … in the set; empty: not yet
   };
 
   void set_aside(const Position& at, int thread);
@@ -100,6 +105,7 @@ class DebugWorld : private guest::MapListener {
   Next on_clock();
   Next cross();
   Next fail(const std::string& sentence);
+  bool is_silent() const;
   void complain(const std::string& sentence);
   void note(DebugNote kind, std::string_view text);
   void note_with_stack(DebugNote kind, const std::string& sentence);
@@ -114,6 +120,7 @@ class DebugWorld : private guest::MapListener {
   int64_t open_file(uint64_t nr, const uint64_t args[6]);
   int64_t output(int fd, Address from, uint64_t length);
   void tell_of_confinement(Address path);
+  static int64_t silent_write(uint64_t nr, const uint64_t args[6]);
   std::optional<int64_t> write_call(uint64_t nr, const uint64_t args[6]);
   std::optional<std::string> text_at(Address at, uint64_t length) const;
   std::optional<std::string> string_at(Address at, uint64_t most) const;
@@ -122,6 +129,7 @@ class DebugWorld : private guest::MapListener {
   int64_t on(const uint64_t args[6]);
   int64_t off(uint64_t id);
   void retire();
+  std::string find_taps(Callback& callback, int64_t& error) const;
   std::string tap_of(uint64_t kind, const backstep_on& what, Tap& tap) const;
   int64_t tell_stack(const uint64_t args[6]);
   std::vector<uint8_t> guests_stack() const;

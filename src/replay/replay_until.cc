@@ -110,11 +110,11 @@ bool Replayer::counts() const {
 
 // Is the instruction at rip what comes next?
 bool Replayer::can_meet() const {
-  return !taps_.empty() && !resume_call_ && !at_goal() && counts();
+  return !taps_.empty() && !resume_call_ && !at_goal() && (counts() || debug_);
 }
 
 bool Replayer::breakpoint_here() {
-  return can_meet() && taps_.stops_at(context().rip, surroundings());
+  return can_meet() && counts() && taps_.stops_at(context().rip, surroundings());
 }
 
 // Does what is to be done here, once. (An instruction may be begun several times, until the pages are there
@@ -124,7 +124,19 @@ bool Replayer::meet_taps() {
   if (!can_meet() || met_ == ControlPoint{ctx.tick, ctx.rip}) return false;
   met_ = {ctx.tick, ctx.rip};
   bs_taps.thread = process_.current().name;
-  return taps_.meet(surroundings(), position().event);
+  const bool called = std::exchange(debug_met_, met_) == met_;
+  const bool stop = taps_.meet(surroundings(), position().event, called ? TapSet::NoDebug : TapSet::All);
+  return stop && counts();
+}
+
+// A run that begins here does not stop here; but debug code may not have been called yet, as the last
+// movement ended with what the instruction before has changed, or taps have been installed since.
+void Replayer::meet_debug_here() {
+  const Context& ctx = context();
+  if (!debug_ || !can_meet() || debug_met_ == ControlPoint{ctx.tick, ctx.rip}) return;
+  debug_met_ = {ctx.tick, ctx.rip};
+  bs_taps.thread = process_.current().name;
+  taps_.meet(surroundings(), position().event, TapSet::OnlyDebug);
 }
 
 bool Replayer::meet_periods() {
@@ -320,7 +332,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     compare_watched(touched_by_step);
   if (stop && stop->kind == engine::Stop::Signal &&
       engine::bs_cache.answered == ControlPoint{ctx.tick, ctx.rip})
-    met_ = engine::bs_cache.answered;
+    met_ = debug_met_ = engine::bs_cache.answered;
   if (!stop || overshot_) return;
   switch (stop->kind) {
     case engine::Stop::TickStop:
@@ -363,7 +375,7 @@ void Replayer::advance(const Until& until, bool stepping) {
     case engine::Stop::Fault:
       before_ = position();
       // It may be begun once more.
-      if (taps_.met_by_itself(ctx.rip)) met_ = {ctx.tick, ctx.rip};
+      if (taps_.met_by_itself(ctx.rip)) met_ = debug_met_ = ControlPoint{ctx.tick, ctx.rip};
       if (watch_.ours(stop->fault)) {
         // Once more, with the pages open.
         const auto touched = watch_.touched();
@@ -408,18 +420,33 @@ bool Replayer::look_up() {
   return interrupted && ++rounds_ % kRounds == 0 && interrupted();
 }
 
-void Replayer::admit_debug(Fd file, const std::string& name, bool stateless) {
+void Replayer::admit_debug(Fd file, const std::string& name, DebugMode mode, const Fd& state) {
   const guest::ElfImage elf =
       guest::read_elf(guest::ProgramFile(std::move(file), name, "cannot load the debug module"));
   auto world = std::make_unique<DebugWorld>(process_, taps_);
   world->interrupted = [this] { return interrupted && interrupted(); };
   world->ask = debug_answers;
-  world->stateless = stateless;
-  world->load(elf);
+  world->mode = mode;
+  state ? world->restore(elf, state) : world->load(elf);
   taps_.run = [this](const HotTap& tap, const Surroundings& around, const Position& at) {
     debug_->call(tap, around, at, bs_taps.thread);
   };
   debug_ = std::move(world);
+}
+
+void Replayer::save_debug(const Fd& to) const {
+  if (!debug_) throw Error("internal error: there is no debug code whose state could be kept");
+  debug_->save(to);
+}
+
+void Replayer::leave_debug() {
+  if (!debug_) return;
+  install({});
+  taps_.run = nullptr;
+  debug_.reset();
+  bs_debug = {};
+  process_.engine().dismiss_probe();
+  DebugMemory::leave();
 }
 
 // What debug code does on the way is over when this returns. It may read what is watched.
@@ -458,6 +485,7 @@ Arrival Replayer::run_rounds(const Until& until) {
     bool stop = (!over || !after_.empty()) && meet_moments(now);
     if (!first && !over) stop |= meet_periods();
     if (!first && !over) stop |= meet_taps();
+    if (first && !over) meet_debug_here();
     renew_callbacks();
     if (!first && stop) return halt(Arrival::Break);
     if (debug_ && debug_->take_stop()) return halt(Arrival::DebugStop);
@@ -501,7 +529,17 @@ bool Replayer::has_thread(int tid) const {
                      [&](const auto& entry) { return id_of(*entry.second) == tid; });
 }
 
+// Who steps meets nothing but breakpoints; debug code is called all the same. True: it wants to stop.
+bool Replayer::meet_debug() {
+  meet_moments(position());
+  meet_periods();
+  meet_taps();
+  renew_callbacks();
+  return debug_->take_stop();
+}
+
 Arrival Replayer::step(int tid, const Until& until) {
+  const DebugClock clock(debug_ != nullptr);
   for (bool first = true;; first = false) {
     if (outcome_) return halt(Arrival::End);
     const Position now = position();
@@ -519,8 +557,10 @@ Arrival Replayer::step(int tid, const Until& until) {
     advance(until, mine);
     Arrival h = outcome_of_round();
     if (h.why != Arrival::None) return h;
-    if (mine && !turn && position() != now && id_of(process_.current()) == tid && !resume_call_)
-      return halt(Arrival::Stepped);
+    const bool stepped =
+        mine && !turn && position() != now && id_of(process_.current()) == tid && !resume_call_;
+    if (debug_ && meet_debug()) return halt(Arrival::DebugStop);
+    if (stepped) return halt(Arrival::Stepped);
   }
 }
 

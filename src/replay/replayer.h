@@ -60,7 +60,10 @@ class Replayer {
   void log_window();  // its end: which code was executed in it, what was written to
   // Debug code: the module that taps with the action Run call functions of. (It comes as an open file because
   // a replay may be confined to files of the recording.) Throws Error.
-  void admit_debug(Fd file, const std::string& name, bool stateless);
+  // With `state` it goes on as save_debug left it; else it begins.
+  void admit_debug(Fd file, const std::string& name, DebugMode mode, const Fd& state = Fd());
+  void save_debug(const Fd& to) const;
+  void leave_debug();  // it is gone, with all that it has asked for
   std::vector<TapCount> tap_counts() const { return taps_.counts(); }
   Arrival run_until(const Until& until);
   // One instruction of the thread with this tid: others run before and after it if they have the turn, and
@@ -235,9 +238,12 @@ class Replayer {
   TapSet taps_{process_};
   std::unique_ptr<DebugWorld> debug_;
   bool renew_callbacks();
+  bool meet_debug();
+  void meet_debug_here();
   engine::Stop run_guest();
   ReportedAccesses accesses_{process_, taps_};
-  std::optional<ControlPoint> met_;  // where taps in code have been met already
+  std::optional<ControlPoint> met_;        // where taps in code have been met already …
+  std::optional<ControlPoint> debug_met_;  // … and debug code was called, by whichever taps
   // --- which code is executed (replay_cover.cc) ---
   struct Passing {  // on the way to the end of a block that was cut
     ControlPoint from;

@@ -260,7 +260,7 @@ bool TapSet::met_by_itself(Address pc) const {
   return b && b->prefix;
 }
 
-bool TapSet::meet(const Surroundings& around, uint64_t event) {
+bool TapSet::meet(const Surroundings& around, uint64_t event, Which which) {
   const Context& ctx = around.ctx;
   auto place = places_.find(ctx.rip);
   if (place == places_.end()) return false;
@@ -268,7 +268,8 @@ bool TapSet::meet(const Surroundings& around, uint64_t event) {
   HotPlace& hot = place->second.hot;
   bring_up_to_date(hot, ctx.tick);
   for (const HotTap* t = hot.current; t; t = t->next)
-    stop |= meet_one(t->number, around, event, ctx.tick, ctx.rip);
+    if (which == All || (t->action == Tap::Run) == (which == OnlyDebug))
+      stop |= meet_one(t->number, around, event, ctx.tick, ctx.rip);
   const engine::Break* b = engine::find_break(ctx.rip);
   if (!stop && b && !b->prefix && ++trapped_ >= kOften) {
     inlined_ = true;

@@ -50,7 +50,9 @@ class TapSet {
 
   // The guest stands in front of the instruction at rip, and none of this has been done in translated code:
   // does all that is to be done there. True: somebody wants to stop.
-  bool meet(const Surroundings& around, uint64_t event);
+  // `which`: debug code has been called here already, or is all that is to be met.
+  enum Which : uint8_t { All, NoDebug, OnlyDebug };
+  bool meet(const Surroundings& around, uint64_t event, Which which = All);
   // Would somebody want to stop?
   bool stops_at(Address pc, const Surroundings& around) const;
   // Is something asked or counted there, in translated code, whenever it is passed?

@@ -79,6 +79,7 @@ Debuggee& GdbServer::held(uint64_t log) {
                        [view = debuggee.get()](const auto& a) { return a.second.view == view; }))
         idle.emplace_back(debuggee->used, number);
     if (idle.size() > kIdle) held_.erase(std::min_element(idle.begin(), idle.end())->second);
+    give_code(*fresh);
     found = held_.emplace(log, std::move(fresh)).first;
   }
   found->second->used = ++uses_;
@@ -91,6 +92,33 @@ std::optional<int> GdbServer::process_of(std::string_view thread) {
   thread.remove_prefix(1);
   const auto pid = take_hex(thread);
   return pid ? std::optional(static_cast<int>(*pid)) : std::nullopt;
+}
+
+void GdbServer::give_code(Debuggee& debuggee) {
+  if (!code_.any()) return;
+  if (!companion_) {
+    companion_ = std::make_unique<probe::Companion>(debuggee.session, code_);
+    for (const std::string& note : companion_->built().notes) fmt::print(stderr, "backstep: {}\n", note);
+  }
+  if (!companion_->fits(debuggee.session)) return;
+  companion_->go_along(debuggee.session, false,
+                       [this, &debuggee](const probe::Note& note) { tell_note(debuggee, note); });
+}
+
+// (What it prints is the process's output.)
+void GdbServer::tell_note(Debuggee& debuggee, const probe::Note& note) {
+  using replayer::DebugNote;
+  std::string text = (note.kind == DebugNote::Json ? "" : "backstep: ") + note.sentence() + "\n";
+  if (note.kind == DebugNote::Mark) {
+    try {
+      timeline::add_bookmark(recording_, note.text, debuggee.log(), {note.at.tick, note.at.pc},
+                             "by debug code");
+      return;
+    } catch (const Error& e) {
+      text = fmt::format("backstep: {}: {}\n", note.place(), e.what());
+    }
+  }
+  if (stream_) tell(text);
 }
 
 // The process that a thread's name is about. False: gdb cannot mean that.

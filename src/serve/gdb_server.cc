@@ -65,11 +65,12 @@ std::optional<std::vector<std::vector<uint8_t>>> take_conditions(std::string_vie
 }  // namespace
 
 GdbServer::GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording,
-                     bool scripted)
+                     probe::CompanionCode code, bool scripted)
     : options_(std::move(options)),
       library_(std::move(library)),
       recording_(std::move(recording)),
       scripted_(scripted),
+      code_(std::move(code)),
       last_log_(options_.process),
       files_(library_, recording_) {
   files_.made_up = [this](const std::string& path) { return proc_file(path); };

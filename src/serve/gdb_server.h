@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "probe/companion.h"
 #include "recording/library.h"
 #include "serve/debuggee.h"
 #include "serve/packets.h"
@@ -19,7 +20,10 @@ namespace backstep::serve {
 class GdbServer {
  public:
   // `scripted`: what connects is a gdb with our script (gdb_script.cc).
-  GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording, bool scripted);
+  // `code` runs along in processes of the program that is looked at first. Throws Error, also if that cannot
+  // be built.
+  GdbServer(ReplayOptions options, recording::Library library, recording::Recording recording,
+            probe::CompanionCode code, bool scripted);
 
   // Until the other side detaches, kills or goes. The place in time stays for the next one.
   enum class Left { Detached, Killed, Gone };
@@ -91,6 +95,8 @@ class GdbServer {
   std::string rcmd(std::string_view hex);
   std::string undone_text(const Arrival& arrival);
   std::string watch_condition(const std::string& line);
+  void give_code(Debuggee& debuggee);
+  void tell_note(Debuggee& debuggee, const probe::Note& note);
   void tell(const std::string& text);  // on gdb's console; only while it waits for a stop
   std::string diverted_text(bool asked);
   std::string thread_local_variable(std::string_view packet);  // qGetTLSAddr
@@ -134,6 +140,8 @@ class GdbServer {
   const recording::Library library_;
   const recording::Recording recording_;
   const bool scripted_;
+  const probe::CompanionCode code_;
+  std::unique_ptr<probe::Companion> companion_;         // made with the first process
   std::map<uint64_t, std::unique_ptr<Debuggee>> held_;  // by log
   uint64_t uses_ = 0;
   uint64_t last_log_;                 // that was selected: what the next gdb finds, and `run` starts again

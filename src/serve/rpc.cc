@@ -21,6 +21,9 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "engine/layout.h"
+#include "probe/companion.h"
+#include "probe/run.h"
 #include "recording/tree.h"
 #include "serve/rpc_json.h"
 #include "serve/rpc_lines.h"
@@ -243,7 +246,7 @@ class Rpc {
         {Arrival::Watch, "event"},           {Arrival::Signal, "signal"},
         {Arrival::Begin, "start"},           {Arrival::End, "end"},
         {Arrival::There, "there"},           {Arrival::Missing, "no such moment"},
-        {Arrival::Interrupted, "cancelled"},
+        {Arrival::Interrupted, "cancelled"}, {Arrival::DebugStop, "debug code"},
     };
     Json json = where();
     auto why = kWhy.find(arrival.why);
@@ -714,6 +717,54 @@ class Rpc {
     }
     return {{"columns", columns}, {"rows", rows}, {"complete", complete}};
   }
+  void tell_debug(const probe::Note& note) {
+    if (note.kind == replayer::DebugNote::Mark)
+      timeline::add_bookmark(recording_, note.text, session().timeline().log().process(),
+                             {note.at.tick, note.at.pc}, "by debug code");
+    notify("debug", note.to_json());
+  }
+  void tell_notes(const probe::Built& built) {
+    for (const std::string& note : built.notes) notify("note", {{"text", note}});
+  }
+  // Over a stretch of the run; the session does not move.
+  Json probe(const Params& p) {
+    const probe::TemporaryFolder folder;
+    const probe::CompanionCode code = debug_code(p);
+    if (!code.any())
+      throw RpcError{kInvalidParams, "what is to run? 'at' has snippets, 'sources' debug regions"};
+    const probe::Built built =
+        probe::build(session(), {code.snippets, code.sources, layout::kProbe, folder.path()});
+    tell_notes(built);
+    const probe::RunResult result = probe::run(
+        session(), built.module, {stretch(p), p.get<bool>("parallel", false)},
+        [&](const probe::Note& note) {
+          tell_debug(note);
+          return !stop_wanted();
+        },
+        watcher());
+    Json regions = Json::array();
+    for (const auto& [region, calls] : probe::calls_of_regions(built.module, result))
+      regions.push_back({{"code", region->shown()}, {"calls", calls}});
+    return {{"regions", regions}, {"complete", result.complete}};
+  }
+  // Along with the session, from now on.
+  Json debug(const Params& p) {
+    session().timeline().end_debug();
+    const probe::CompanionCode code = debug_code(p);
+    companion_ = code.any() ? std::make_unique<probe::Companion>(session(), code) : nullptr;
+    Json places = Json::array();
+    if (companion_) {
+      tell_notes(companion_->built());
+      companion_->go_along(session(), true, [this](const probe::Note& note) { tell_debug(note); });
+      for (size_t i = 0; i < companion_->built().places.size(); i++) {
+        const probe::BoundPlace& place = companion_->built().places[i];
+        if (companion_->built().module.places[i].region == probe::Place::kNobodys) continue;
+        places.push_back(
+            {{"pc", place.pc}, {"function", place.function}, {"file", place.file}, {"line", place.line}});
+      }
+    }
+    return {{"places", places}};
+  }
   Json cancel(const Params&) { return false; }  // nothing is under way
   Json shutdown(const Params&) {
     over_ = true;
@@ -726,6 +777,7 @@ class Rpc {
   Lines lines_;
   std::deque<std::string> later_;
   timeline::Attention ear_;
+  std::unique_ptr<probe::Companion> companion_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<session::EventSet> event_set_;
   std::unique_ptr<session::Stepper> stepper_;
@@ -781,6 +833,8 @@ const std::map<std::string, Rpc::Row>& Rpc::methods() {
       {"destroy", {&Rpc::destroy, {"event_id"}}},
       {"events", {&Rpc::events, {}}},
       {"run", {&Rpc::run, {"back"}}},
+      {"probe", {&Rpc::probe, {"at", "sources", "flags", "parallel", "from", "to"}}},
+      {"debug", {&Rpc::debug, {"at", "sources", "flags", "keep"}}},
       {"cancel", {&Rpc::cancel, {"id"}}},
       {"shutdown", {&Rpc::shutdown, {}}},
   };

@@ -97,4 +97,18 @@ Json cell_json(const trace::Value& value) {
   return nullptr;
 }
 
+probe::CompanionCode debug_code(const Params& params) {
+  probe::CompanionCode code;
+  code.keep = params.get<bool>("keep", false);
+  for (const auto& at : params.get<std::vector<std::map<std::string, std::string>>>("at", {})) {
+    if (!at.count("place") || !at.count("code"))
+      throw RpcError{kInvalidParams, "'at' is a list of objects with 'place' and 'code'"};
+    code.snippets.push_back({at.at("place"), at.at("code"), ""});
+  }
+  const auto flags = params.get<std::vector<std::string>>("flags", {});
+  for (const auto& path : params.get<std::vector<std::string>>("sources", {}))
+    code.sources.push_back({path, flags});
+  return code;
+}
+
 }  // namespace backstep::serve

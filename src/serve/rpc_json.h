@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "probe/companion.h"
 #include "session/assertions.h"
 #include "session/calls.h"
 #include "session/present.h"
@@ -83,5 +84,8 @@ class Params {
   }
   const Json& json_;
 };
+
+// `at`: [{place, code}], `sources`, `flags`, `keep`.
+probe::CompanionCode debug_code(const Params& params);
 
 }  // namespace backstep::serve

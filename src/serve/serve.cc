@@ -49,8 +49,8 @@ struct Service {
   recording::Recording recording;
   GdbServer server;
 
-  Service(const ReplayOptions& options, bool scripted)
-      : recording(library.resolve(options.recording)), server(options, library, recording, scripted) {}
+  Service(const ReplayOptions& options, const probe::CompanionCode& code, bool scripted)
+      : recording(library.resolve(options.recording)), server(options, library, recording, code, scripted) {}
 };
 
 // All that was mapped, with the keys of the contents: by one process, or by all, since gdb may come to
@@ -168,10 +168,10 @@ void remove_abandoned_folder(int) {
 
 }  // namespace
 
-int serve(const ReplayOptions& options) {
+int serve(const ReplayOptions& options, const probe::CompanionCode& code) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
-  Service service(options, false);
+  Service service(options, code, false);
   const Listener listener(options.serve);
   if (!options.quiet)
     fmt::print(stderr, "backstep: serving {} at {}; connect with: gdb -ex 'target extended-remote {}'\n",
@@ -311,7 +311,7 @@ void remove_folder(const SocketFolder& folder) {
   rmdir(folder.path);
 }
 
-Started start_server(const ReplayOptions& options) {
+Started start_server(const ReplayOptions& options, const probe::CompanionCode& code) {
   const SocketFolder folder = make_socket_folder();
   Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -342,7 +342,7 @@ Started start_server(const ReplayOptions& options) {
     std::string failure;
     int status = 0;
     try {
-      Service service(options, true);
+      Service service(options, code, true);
       if (write(ready[1], "r", 1) != 1) _exit(1);
       ::close(ready[1]);
       pollfd p{listener.get(), POLLIN, 0};
@@ -387,7 +387,8 @@ void stop_server(const Started& server) {
 
 }  // namespace
 
-int start_gdb(const ReplayOptions& given, const std::vector<ReplayOptions>& others) {
+int start_gdb(const ReplayOptions& given, const probe::CompanionCode& code,
+              const std::vector<ReplayOptions>& others) {
   ReplayOptions options = given;
   signal(SIGPIPE, SIG_IGN);
   // The recording is looked at before gdb is started: what is wrong with it is told here.
@@ -399,7 +400,7 @@ int start_gdb(const ReplayOptions& given, const std::vector<ReplayOptions>& othe
   if (!options.chosen && options.at.empty() && last.end && last.end->kind == recording::EndKind::Signal)
     options.process = last.process;
 
-  const Started server = start_server(options);
+  const Started server = start_server(options, code);
   std::vector<Started> further;
   auto stop_all = [&] {
     stop_server(server);
@@ -408,7 +409,7 @@ int start_gdb(const ReplayOptions& given, const std::vector<ReplayOptions>& othe
   bool here = files_are_here(library, recording, options.process);
   try {
     for (const ReplayOptions& other : others) {
-      further.push_back(start_server(other));
+      further.push_back(start_server(other, {}));
       here = here && files_are_here(library, recording::Recording(other.recording), other.process);
     }
   } catch (...) {
@@ -423,7 +424,8 @@ int start_gdb(const ReplayOptions& given, const std::vector<ReplayOptions>& othe
   if (commands < 0 || write(commands, script.data(), script.size()) != static_cast<ssize_t>(script.size()))
     throw Error("cannot write commands for gdb: " + errno_text(errno));
   const timeline::LogIndex log(recording, options.process);
-  const bool from_the_end = log.end_signal() || log.was_ended();
+  // Debug code runs on the way forward, so that is where one begins then.
+  const bool from_the_end = !code.any() && (log.end_signal() || log.was_ended());
   const std::string at = options.at.empty() && from_the_end ? "end" : options.at;
   std::vector<std::string> words{"gdb",  "-q",
                                  "-ix",  fmt::format("/proc/self/fd/{}", commands),

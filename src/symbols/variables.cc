@@ -165,6 +165,17 @@ Site Variables::site(uint64_t pc, unsigned outer) const {
   return site;
 }
 
+unsigned Variables::begin_at(uint64_t pc, int line) const {
+  const Site s = line ? site(pc) : Site{};
+  unsigned calls = 0, beginning = 0;
+  for (const Scope* scope = s.unit ? s.block : nullptr; scope; scope = s.unit->parent(scope)) {
+    if (scope->kind != Scope::kInlined) continue;
+    calls++;
+    if (scope->call_line == line && scope->entry == s.address) beginning = calls;
+  }
+  return beginning;
+}
+
 const Globals& Variables::globals(const Module* module) {
   auto& globals = globals_[module];
   if (!globals) globals = std::make_unique<Globals>(dwarf_of(module));

@@ -71,6 +71,9 @@ class Variables : public Definitions {
   Types& types() { return *types_; }
   // `outer`: the block is that of a function so many calls out of the innermost inlined one.
   Site site(uint64_t pc, unsigned outer = 0) const;
+  // How many of the functions that were inlined at `pc` begin there and are called in `line`: where that line
+  // was asked for, the place is still the caller's. 0 as a line: none was.
+  unsigned begin_at(uint64_t pc, int line) const;
 
   std::optional<Variable> local(const Site& site, const std::string& name);
   // Outside of functions; `file`: only of units whose path ends so; `top`: not in the namespaces around the

@@ -19,7 +19,10 @@ enum class Command : uint8_t {
   Write,         // address, bytes
   Stage,         // a part of the Taps, if they are too many for one message
   Install,       // Taps, or the last part of them
-  AdmitDebug,    // with a debug module: its name; does it keep nothing?
+  AdmitDebug,    // with a debug module: its name, DebugMode, does it go on with the state that was told last?
+  DebugState,    // with a file: the state to go on with, for AdmitDebug
+  SaveDebug,     // with a file, for the state of the debug code
+  LeaveDebug,    // it is gone
   Answered,      // to Answer::Asks: is this the last part, a part of a DebugAnswer
   LogTo,         // with a file: what taps log goes to its end
   Collect,       // end of the window -> bytes logged so far

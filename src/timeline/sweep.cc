@@ -197,6 +197,16 @@ Reach reach_of(const Taps& taps) {
 
 }  // namespace
 
+// Taps of the log in an answer become moments.
+replayer::DebugAnswers Timeline::with_log(const replayer::DebugAnswers& answers) const {
+  if (!answers) return {};
+  return [this, answers](const replayer::DebugQuestion& question) {
+    replayer::DebugAnswer answer = answers(question);
+    answer.taps = moments_from(with_moments(answer.taps, true), question.at);
+    return answer;
+  };
+}
+
 std::vector<Position> Timeline::cuts() const {
   std::vector<Position> all;
   for (const Checkpoint& c : checkpoints_) all.push_back({c.at.tick + 1, 0, 0});
@@ -255,20 +265,17 @@ Swept Timeline::sweep(const Sweep& sweep) {
   // Tables of contents are of windows that there will be in other sessions, too.
   auto usable = [&](const Checkpoint& c) { return !sweep.by_stored() || c.stored; };
 
-  replayer::DebugAnswers answers;
-  if (sweep.debug_answers)
-    answers = [&](const replayer::DebugQuestion& question) {
-      replayer::DebugAnswer answer = sweep.debug_answers(question);
-      answer.taps = moments_from(with_moments(answer.taps, true), question.at);
-      return answer;
-    };
+  const replayer::DebugAnswers answers = with_log(sweep.debug_answers);
 
   auto prepare = [&](Window& window) {
     window.log = Fd(memfd_create("backstep-matches", MFD_CLOEXEC));
     if (!window.log) throw Error("cannot make a memory file: " + errno_text(errno));
     window.logged = 0;
     window.at = window.low;
-    if (!sweep.debug_module.empty()) window.worker.admit_debug(sweep.debug_module, answers, sweep.stateless);
+    if (!sweep.debug_module.empty())
+      window.worker.admit_debug(
+          sweep.debug_module, answers,
+          sweep.stateless ? replayer::DebugMode::Stateless : replayer::DebugMode::Window);
     window.worker.install(window.taps);
     window.worker.log_to(window.log.get());
     if (!sweep.by_stored()) count_written(window.worker, window.low, window.high.tick);

@@ -31,7 +31,8 @@ constexpr Tick kMinSlice = 1 << 12, kMaxSlice = 1ull << 40;
 
 // What stopped a worker on its way to the end.
 Arrival met(Arrival halt) {
-  if (halt.why != Arrival::Break && halt.why != Arrival::Watch && halt.why != Arrival::Interrupted)
+  if (halt.why != Arrival::Break && halt.why != Arrival::Watch && halt.why != Arrival::Interrupted &&
+      halt.why != Arrival::DebugStop)
     halt.why = Arrival::End;
   return halt;
 }
@@ -67,6 +68,7 @@ Worker& Timeline::divert_to(int tid) {
 Worker& Timeline::divert() {
   if (!diversion_) {
     diversion_ = current_.fork();
+    diversion_.leave_debug();
     diversion_.divert();
     diversions_++;
   }
@@ -82,7 +84,9 @@ std::list<Timeline::Checkpoint>::iterator Timeline::nearest_before(const Positio
 
 void Timeline::keep(Worker& worker, const Position& at) {
   auto before = nearest_before(at, true);
-  if (before->at == at && before->worker) return;
+  // The first one is what others are made of, so it has no debug code.
+  const bool here = before->at == at && before->worker;
+  if (here && (before == checkpoints_.begin() || before->worker.has_debug() || !worker.has_debug())) return;
   const auto start = Clock::now();
   Worker copy = worker.fork();
   fork_seconds_ = 0.7 * fork_seconds_ + 0.3 * std::chrono::duration<double>(Clock::now() - start).count();
@@ -95,6 +99,7 @@ void Timeline::keep(Worker& worker, const Position& at) {
 }
 
 void Timeline::store(Worker& worker, const Position& at, bool at_end) {
+  if (worker.has_debug()) return;
   gather_stored(false);
   if (at_end ? stored_.due_at_end(at, ticks_per_second_) : stored_.due(at, ticks_per_second_))
     stored_.make(worker, at, at_end);
@@ -114,7 +119,7 @@ bool Timeline::store_in_window(Worker& worker, const Position& from, const Posit
 }
 
 void Timeline::count_written(Worker& worker, const Position& from, Tick to) const {
-  if (stored_.enabled() && !worker.counts_written() && to > from.tick &&
+  if (stored_.enabled() && !worker.has_debug() && !worker.counts_written() && to > from.tick &&
       static_cast<double>(to - from.tick) > stored_.seconds() / 2 * ticks_per_second_)
     worker.written();
 }
@@ -213,14 +218,14 @@ void Timeline::arrive(const Arrival& halt) {
 
 Arrival Timeline::run_to(Worker& worker, const Position& from, const Position& point) {
   Position at = from;
-  worker.install({});
+  worker.install(with_debug(worker, {}));
   count_written(worker, at, point.tick);
   const auto near = static_cast<Tick>(ticks_per_second_ * kNearSeconds);
   bool careful = false;
   for (;;) {
     Until until;
     until.point = point;
-    until.rate = careful ? 0 : ticks_per_second_;
+    until.rate = careful || worker.has_debug() ? 0 : ticks_per_second_;
     bool keep_there = false;
     if (point.tick > at.tick && point.tick - at.tick > 2 * near + 2) {
       until.tick = std::min(at.tick + slice_, point.tick - near);
@@ -279,6 +284,7 @@ Worker Timeline::worker_at(const Position& wanted, Position& at) {
     }
     at = best->at;
     Worker copy = worker.fork();
+    copy.leave_debug();
     const Position present = std::exchange(now_, at);  // it is not the one to go
     thin();
     now_ = present;
@@ -302,6 +308,7 @@ Arrival Timeline::end_arrival() {
 // execute, is not replayed: the present moves to the last checkpoint behind such a stretch. Their output, as
 // far as the log has it, is shown all the same.
 bool Timeline::pass_quiet(const Position& target, const Taps& taps) {
+  if (debug_) return false;
   Position at = now_;
   auto last = checkpoints_.end();
   std::string output;
@@ -365,6 +372,7 @@ bool Timeline::start_again() {
 Arrival Timeline::forward(const Taps& taps) {
   end_diversion();
   attention.stop_asked = false;
+  enter_debug();
   const Split parts = split(taps);
   for (;;)
     if (auto arrival = forward_part(parts)) return *arrival;
@@ -383,7 +391,8 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
   }
   const Moment target = mark ? mark->moment : log_.last();
 
-  current_.install(taps.worker);
+  current_.install(with_debug(current_, taps.worker));
+  log_debug(current_);
   count_written(current_, now_, target.tick);
   Until until;
   until.point = target.position();
@@ -417,10 +426,11 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
     }
     learn(current_.took(), from, halt.at.tick);
     arrive(halt);
+    tell_debug(current_, halt.why == Arrival::There && !mark);
     switch (halt.why) {
       case Arrival::AtTick:
         // Other code for a long way, but not for one of many short ones.
-        if (!careful) until.rate = ticks_per_second_;
+        if (!careful && !debug_) until.rate = ticks_per_second_;
         store(current_, now_, false);
         keep(current_, now_);
         until.fresh = true;
@@ -453,6 +463,7 @@ Arrival Timeline::step_call(int tid, const Mark& mark, const Split& taps) {
 Arrival Timeline::step(int tid, Address range_start, Address range_end, const Taps& taps) {
   end_diversion();
   attention.stop_asked = false;
+  enter_debug();
   return step_in(tid, range_start, range_end, split(taps));
 }
 
@@ -468,11 +479,13 @@ Arrival Timeline::step_in(int tid, Address range_start, Address range_end, const
   if (mark && mark->behind() && is_here(mark->moment) && current_.state().tid == tid)
     return step_call(tid, *mark, taps);
   const Moment target = mark ? mark->moment : log_.last();
-  current_.install(taps.worker);
+  current_.install(with_debug(current_, taps.worker));
+  log_debug(current_);
   Until until;
   until.point = target.position();
   Arrival halt = current_.step(tid, range_start, range_end, until, true, &attention);
   arrive(halt);
+  tell_debug(current_);
   if (halt.why != Arrival::Stepped && halt.why != Arrival::There) return met(halt);
   // A step that ends in front of a signal reports it; one that ends at the end of all, or in front of a call,
   // is just a step.
@@ -583,6 +596,10 @@ Arrival Timeline::step_back(int tid) {
         return arrival;
       }
       if (!found) continue;
+      if (debug_) {
+        const Arrival there = go_to(*found);
+        return there.why == Arrival::Interrupted ? there : arrival;
+      }
       Until until;
       until.point = *found;
       Arrival halt = worker.run(until, false, &attention);
@@ -617,18 +634,26 @@ Arrival Timeline::go_to(const Position& target) {
   end_diversion();
   attention.stop_asked = false;
   Arrival arrival;
-  bool elsewhere = now_ > target;
+  const bool missing = debug_ && !debug_->keep && !current_.has_debug() && target >= debug_from_;
+  bool elsewhere = now_ > target || missing;
   const double from_here =
       static_cast<double>(target.tick - std::min(target.tick, now_.tick)) / ticks_per_second_;
+  const bool any = !debug_ || debug_->keep;  // with debug code's state a checkpoint has its own
   for (const Checkpoint& c : checkpoints_)
-    if (c.at > now_ && c.at <= target && seconds_from(c, target) < from_here) elsewhere = true;
+    if (c.at > now_ && c.at <= target && (any || c.worker.has_debug()) && seconds_from(c, target) < from_here)
+      elsewhere = true;
+  Worker before;
+  if (keeps_debug()) before = current_.fork();
   if (elsewhere) {
     Position at;
-    current_ = worker_at(target, at);
+    current_ = present_at(target, at);
     now_ = at;  // while we go, thinning counts from there
+  } else if (before) {
+    current_.leave_debug();
   }
   Arrival halt = run_to(current_, now_, target);
   arrive(halt);
+  if (before) take_debug_from(before);
   if (halt.why == Arrival::There && target.pc && target.event == 0) halt = pass_put_off(halt);
   if (halt.why == Arrival::There && at_end()) store(current_, now_, true);
   if (halt.why == Arrival::Interrupted) arrival.why = Arrival::Interrupted;
@@ -639,9 +664,11 @@ Arrival Timeline::go_to(const Position& target) {
 Arrival Timeline::go_to_start() {
   end_diversion();
   Arrival halt;
-  halt.at = checkpoints_.front().at;
-  current_ = checkpoints_.front().worker.fork();
+  Worker before;
+  if (keeps_debug()) before = current_.fork();
+  current_ = present_at(checkpoints_.front().at, halt.at);
   arrive(halt);
+  if (before) take_debug_from(before);
   return {};
 }
 
@@ -696,6 +723,7 @@ std::optional<Arrival> Timeline::restart(int id) {
   for (Checkpoint& c : checkpoints_)
     if (c.id && c.id == id) {
       end_diversion();
+      if (debug_ && (debug_->keep || !c.worker.has_debug())) return go_to(c.at);
       Arrival halt;
       halt.at = c.at;
       current_ = c.worker.fork();

@@ -24,6 +24,20 @@ struct CheckpointInfo {
 
 struct Window;
 
+// Debug code that runs as the present moves.
+struct DebugCode {
+  std::string module;              // its file
+  Taps places;                     // with the action Run
+  replayer::DebugAnswers answers;  // as in Sweep
+  // What it prints is told, too; else it goes where the program's output goes (Attention).
+  bool tell_output = false;
+  // What it has said.
+  std::function<void(const replayer::TapRecord& record, const uint8_t* values)> tell;
+  // Whoever goes to another moment keeps the state that the debug code has. Else the state goes along with
+  // the time: at each moment it is what it would be had the code run from the beginning up to there.
+  bool keep = false;
+};
+
 class Timeline {
  public:
   // `ear`: for the way to where a forked process begins, which may be long.
@@ -50,6 +64,11 @@ class Timeline {
 
   // The controller's ear while workers run; set once.
   Attention attention;
+
+  // From here on, in each movement forward that repeats the program's output; others are gone for their ends,
+  // and nothing is told. Throws Error. (timeline_debug.cc)
+  void run_debug(DebugCode code);
+  void end_debug();
 
   Arrival forward(const Taps& taps);
   // One instruction of a thread, or until it leaves a range.
@@ -168,6 +187,15 @@ class Timeline {
   bool pass_quiet(const Position& target, const Taps& taps);
   // What was written to stdout and stderr; nullopt: the log does not have all of it.
   std::optional<std::string> output_between(const Position& from, const Position& to) const;
+  replayer::DebugAnswers with_log(const replayer::DebugAnswers& answers) const;
+  // A worker at `wanted` or before it that may become the present.
+  Worker present_at(const Position& wanted, Position& at);
+  bool keeps_debug() const { return debug_ && debug_->keep; }
+  void take_debug_from(Worker& before);  // to the present's worker
+  Taps with_debug(const Worker& worker, const Taps& taps) const;
+  void enter_debug();
+  void log_debug(Worker& worker);
+  void tell_debug(Worker& worker, bool at_end = false);
   Worker& awake(std::list<Checkpoint>::iterator checkpoint);  // none: its file is no good
   double seconds_from(const Checkpoint& checkpoint, const Position& to) const;
   void store(Worker& worker, const Position& at, bool at_end);
@@ -240,6 +268,11 @@ class Timeline {
   StoredTraces traces_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
+  std::optional<DebugCode> debug_;
+  Worker debug_start_;       // where the process begins, with debug code that has only begun, …
+  Position debug_from_;      // … which is here
+  Fd debug_log_;             // of the present's worker
+  uint64_t debug_told_ = 0;  // bytes of it
   uint64_t diversions_ = 0;
   Position now_;
   Phase phase_ = Phase::Place;

@@ -204,6 +204,10 @@ class Service {
           replayer_.log_to(std::move(fd));
         } else if (command == Command::AdmitDebug) {
           admit_debug(std::move(fd), u);
+        } else if (command == Command::DebugState) {
+          debug_state_ = std::move(fd);
+        } else if (command == Command::SaveDebug) {
+          replayer_.save_debug(fd);
         } else if (command == Command::Steps) {
           write_steps(fd, u, answer);
         } else {
@@ -354,6 +358,9 @@ class Service {
       case Command::BreakHere:
         answer.put(replayer_.breakpoint_here());
         break;
+      case Command::LeaveDebug:
+        replayer_.leave_debug();
+        break;
       case Command::Siginfo: {
         auto info = replayer_.probe_fault();
         answer.put_bytes(info ? &*info : nullptr, info ? sizeof *info : 0);
@@ -405,7 +412,10 @@ class Service {
   void admit_debug(Fd file, Unpacker& u) {
     const std::string name = u.get_text();
     replayer_.debug_answers = [this](const auto& question) { return ask(question); };
-    replayer_.admit_debug(std::move(file), name, u.get<bool>());
+    const auto mode = u.get<replayer::DebugMode>();
+    const bool goes_on = u.get<bool>();
+    const Fd state = goes_on ? std::move(debug_state_) : Fd();
+    replayer_.admit_debug(std::move(file), name, mode, state);
   }
 
   // Beside the replay, and less important than it.
@@ -561,6 +571,7 @@ class Service {
   replayer::Replayer& replayer_;
   Fd socket_;
   bool interrupted_ = false;  // while an answer was waited for
+  Fd debug_state_;            // that the next debug code goes on with
   std::vector<uint8_t> staged_;
 };
 
@@ -651,6 +662,7 @@ Worker& Worker::operator=(Worker&& other) noexcept {
     arrived_ = std::move(other.arrived_);
     answers_ = std::move(other.answers_);
     counts_written_ = other.counts_written_;
+    has_debug_ = other.has_debug_;
     took_ = other.took_;
   }
   return *this;
@@ -749,6 +761,7 @@ Worker Worker::fork() {
   auto [ours, theirs] = socket_pair();
   Worker child(std::move(ours));
   child.answers_ = answers_;
+  child.has_debug_ = has_debug_;
   ask(Command::Fork, Packer(), nullptr, theirs.get());
   theirs.reset();
   child.receive(nullptr);
@@ -791,11 +804,28 @@ void Worker::install(const Taps& taps) {
   ask(Command::Install, Packer().put_bytes(bytes.data() + at, bytes.size() - at));
 }
 
-void Worker::admit_debug(const std::string& elf, replayer::DebugAnswers answers, bool stateless) {
+void Worker::admit_debug(const std::string& elf, replayer::DebugAnswers answers, replayer::DebugMode mode,
+                         int state) {
   answers_ = std::move(answers);
   const Fd file(open(elf.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw Error(fmt::format("cannot read the debug module '{}': {}", elf, errno_text(errno)));
-  ask(Command::AdmitDebug, Packer().put_bytes(elf.data(), elf.size()).put(stateless), nullptr, file.get());
+  if (state >= 0) ask(Command::DebugState, Packer(), nullptr, state);
+  ask(Command::AdmitDebug, Packer().put_bytes(elf.data(), elf.size()).put(mode).put(state >= 0), nullptr,
+      file.get());
+  has_debug_ = true;
+}
+
+Fd Worker::debug_state() {
+  Fd file(memfd_create("backstep-debug-state", MFD_CLOEXEC));
+  if (!file) throw Error("cannot make a memory file: " + errno_text(errno));
+  ask(Command::SaveDebug, Packer(), nullptr, file.get());
+  return file;
+}
+
+void Worker::leave_debug() {
+  if (!std::exchange(has_debug_, false)) return;
+  answers_ = {};
+  ask(Command::LeaveDebug, Packer());
 }
 
 void Worker::log_to(int file) {
@@ -810,8 +840,8 @@ Arrival Worker::end_run() {
   return halted(receive(nullptr));
 }
 
-Worker::Collected Worker::collect(size_t taps, bool end) {
-  Unpacker u = ask(Command::Collect, Packer().put(end));
+Worker::Collected Worker::collect(size_t taps, bool end, const Attention* attention) {
+  Unpacker u = ask(Command::Collect, Packer().put(end), attention);
   Collected result;
   result.logged = u.get<uint64_t>();
   if (!end) return result;

@@ -78,8 +78,13 @@ class Worker {
   bool write(Address address, const std::vector<uint8_t>& bytes);
   void install(const Taps& taps);
   // Debug code, for taps that call it; once. `answers`: what it asks in the middle of a run; forks of this
-  // worker ask likewise. `stateless`: it can have no callbacks. Throws Error.
-  void admit_debug(const std::string& elf, replayer::DebugAnswers answers, bool stateless = false);
+  // worker ask likewise. `state`: it goes on with what another worker's was (debug_state); -1: it begins.
+  // Throws Error.
+  void admit_debug(const std::string& elf, replayer::DebugAnswers answers, replayer::DebugMode mode,
+                   int state = -1);
+  bool has_debug() const { return has_debug_; }
+  Fd debug_state();
+  void leave_debug();
   // What taps log goes to the end of this file from now on.
   void log_to(int file);
   struct Collected {
@@ -87,7 +92,7 @@ class Worker {
     std::vector<replayer::TapCount> counts;  // at the end
   };
   // How many were installed; `end`: the window has been replayed.
-  Collected collect(size_t taps, bool end);
+  Collected collect(size_t taps, bool end, const Attention* attention = nullptr);
   // run() in two steps, so that several can run at the same time; without output.
   void begin_run(const Until& until);
   Arrival end_run();
@@ -151,7 +156,7 @@ class Worker {
   Fd socket_;
   std::optional<std::vector<uint8_t>> arrived_;  // a message that has been taken out of it
   replayer::DebugAnswers answers_;
-  bool counts_written_ = false;
+  bool counts_written_ = false, has_debug_ = false;
   double took_ = 0;
 };
 

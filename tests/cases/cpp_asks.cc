@@ -194,6 +194,24 @@ void queries_and_assertions(backstep::Session& s) {
   sentence_of([&] { s.check("nver x"); }, -32000);
 }
 
+void debug_code(backstep::Session& s) {
+  using backstep::DebugNote;
+  const std::string count = "static int n; n++; if (n < 3) printf(\"%d\\n\", n);";
+  std::vector<DebugNote> notes;
+  for (const DebugNote& note : s.probe({.at = {{"call add", count}}})) notes.push_back(note);
+  assert(notes.size() == 2 && notes[1].kind == DebugNote::Output && notes[1].text == "2\n");
+  assert(notes[0].tick <= notes[1].tick && notes[1].code == "--at call add:1");
+  notes.clear();
+  s.go_to("start");
+  s.on_debug([&](const DebugNote& note) { notes.push_back(note); });
+  assert(s.debug({.at = {{"call add", count + "if (n == 2) backstep::stop(\"second\");"}}}) == 1);
+  assert(s.forward().function == "add");
+  assert(notes.size() >= 3 && notes[2].kind == DebugNote::Stop && notes[2].text == "second");
+  assert(s.debug() == 0);
+  s.on_debug({});
+  s.go_to("start");
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -209,6 +227,7 @@ int main(int, char** argv) {
   several_processes(s);
   events_that_stay(s);
   queries_and_assertions(s);
+  debug_code(s);
   // The shell compares these with what the program says.
   std::cout << sentence_of([&] { s.count("call nothing"); }, -32000) << '\n'
             << sentence_of([&] { s.log("call nothing").next(); }, -32000) << '\n'

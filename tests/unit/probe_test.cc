@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "probe/assembly.h"
 #include "probe/preprocessed.h"
+#include "probe/region_variables.h"
 #include "probe/source_lines.h"
 #include "probe/tokens.h"
 
@@ -51,10 +52,34 @@ TEST(Probe, LinesMoveWithRegionsAndWithoutThem) {
   const auto kept = LineMove::find({5, {5, 6, 10, 11, 12}}, {5, {5, 6, 10, 11, 12}}, {{7, 9}});
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->recorded(10), 10);
+  // … and left an empty statement, which has a line in optimised code.
+  EXPECT_TRUE(LineMove::find({3, {3, 4, 8, 14}}, {3, {3, 4, 7, 8, 13, 14}}, {{5, 7}, {11, 13}}));
   // Lines of the program's own came in: the next function tells.
   EXPECT_FALSE(LineMove::find({5, {5, 6, 7, 8, 9, 10, 11}}, recorded, {}, {{20, 18}}));
   // An inlined function has no code for its last line.
   EXPECT_TRUE(LineMove::find({5, {5, 6, 7, 8, 9, 10}}, recorded, {}, {{20, 20}}));
+}
+
+TEST(Probe, RegionsDeclareVariablesInTheirOutermostBlock) {
+  auto outlines = [](const std::string& code, bool c) {
+    std::vector<std::string> all;
+    for (const DeclaredVariable& v : declared_variables(code, tokens_of(code), c))
+      all.push_back(v.name + ": " + v.outline + (v.stays ? " (stays)" : ""));
+    return all;
+  };
+  EXPECT_EQ(
+      outlines("static int calls = 3; struct item *i = f(1, 2), one; char text[4] = \"abc\"; f(x); x = 3;",
+               true),
+      (std::vector<std::string>{"calls: int calls; (stays)", "i: struct item *i;", "one: struct item one;",
+                                "text: char text[4];"}));
+  EXPECT_EQ(outlines("std::map<int, std::vector<int>> all{}; if (x) { int no; } auto n = all.size(); int &r "
+                     "= x; a->b = 1;",
+                     false),
+            (std::vector<std::string>{"all: std :: map < int , std :: vector < int > >  &all = *(std :: map "
+                                      "< int , std :: vector < int > >  *)0;",
+                                      "n: auto n = all.size();", "r: int  &r = *(int  *)0; (stays)"}));
+  EXPECT_TRUE(
+      outlines("for (int i = 0; i < 3; i++) { int n; } return_(x); delete p; f(a, b);", false).empty());
 }
 
 TEST(Probe, DefinitionsInAssemblyArePutAside) {

@@ -94,6 +94,64 @@ void backstep_off(int id) {
 void backstep_unknown(const char* name, const char* where) {
   std::fprintf(stderr, "backstep: %s: '%s' has no place in memory here, so this was left out\n", where, name);
 }
+// Variables of debug regions that later ones of the same call of a function use. A frame that lies below the
+// present one is of a call that is over.
+struct backstep_variable {
+  unsigned number;
+  uint64_t frame, thread;
+  void* object;
+  void (*destroy)(void*);
+  backstep_variable* next;
+};
+static backstep_variable* variables;
+static uint64_t present_frame, present_thread;
+
+extern "C++" {
+template <class F>
+static void drop_if(F is_gone) {
+  for (backstep_variable** at = &variables; *at;) {
+    backstep_variable* const v = *at;
+    if (!is_gone(*v)) {
+      at = &v->next;
+      continue;
+    }
+    *at = v->next;
+    if (v->destroy) v->destroy(v->object);
+    delete v;
+  }
+}
+}  // extern "C++"
+void backstep_new_frame(uint64_t frame, uint64_t thread) {
+  if (variables) drop_if([=](const backstep_variable& v) { return v.thread == thread && v.frame <= frame; });
+}
+void backstep_set_frame(uint64_t frame, uint64_t thread) {
+  present_frame = frame, present_thread = thread;
+  if (variables) drop_if([=](const backstep_variable& v) { return v.thread == thread && v.frame < frame; });
+}
+void backstep_keep(unsigned number, void* object, void (*destroy)(void*)) {
+  drop_if([=](const backstep_variable& v) {
+    return v.number == number && v.frame == present_frame && v.thread == present_thread;
+  });
+  variables = new backstep_variable{number, present_frame, present_thread, object, destroy, variables};
+}
+void backstep_keep_copy(unsigned number, const void* object, unsigned long size) {
+  void* const copy = std::malloc(size);
+  std::memcpy(copy, object, size);
+  backstep_keep(number, copy, std::free);
+}
+void* backstep_kept(unsigned number, const char* name, const char* where) {
+  for (backstep_variable* v = variables; v; v = v->next)
+    if (v->number == number && v->frame == present_frame && v->thread == present_thread) return v->object;
+  char text[500];
+  std::snprintf(
+      text, sizeof text,
+      "uses '%s', which has no value yet: the run has not come to the region that declares it, at %s, in "
+      "this call of the function",
+      name, where);
+  request(BACKSTEP_FAIL, text_of(text), static_cast<long>(std::strlen(text)));
+  for (;;) __builtin_trap();
+}
+
 // In the order in which they were asked for.
 struct backstep_ending {
   backstep_callback f;
