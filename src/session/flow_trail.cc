@@ -315,6 +315,39 @@ Trail::Definition Trail::memory_write(const std::vector<Loc>& wanted, const Posi
   return search_memory(wanted, s->begin);
 }
 
+// Did nothing happen there but that the rights of memory were changed? What could not be read before looks
+// changed to who watches it, but it is what was there already.
+bool Trail::only_rights(const Position& from, const Position& to) {
+  for (uint64_t number = from.event; number < to.event; number++) {
+    const Event& e = event(number)->event;
+    const bool call = e.kind == EventKind::Syscall && (e.nr == SYS_mprotect || e.nr == SYS_pkey_mprotect);
+    const bool map = e.kind == EventKind::Map && (e.flags & recording::kRights);
+    if (!call && !map) return false;
+  }
+  return from.event < to.event;
+}
+
+// Who watches memory does not see it come while it has no rights either: the last event that mapped it.
+std::optional<Position> Trail::mapped_before(const std::vector<Loc>& wanted, const Position& end) {
+  std::optional<Position> last;
+  session_.timeline().log().each(0, [&](const timeline::Moment& m, std::span<const uint8_t> bytes) {
+    if (m.event >= end.event) return false;
+    Event e;
+    Tick tick = 0;
+    if (!recording::decode_event(bytes, tick, e)) return true;
+    const bool call = e.kind == EventKind::Syscall && e.nr == SYS_mmap;
+    const bool map = e.kind == EventKind::Map && !(e.flags & (recording::kGone | recording::kRights));
+    if (!call && !map) return true;
+    const auto start = call ? static_cast<uint64_t>(e.result) : e.addr;
+    const uint64_t size = call ? e.args[1] : e.length;
+    if (std::any_of(wanted.begin(), wanted.end(),
+                    [&](const Loc& l) { return l.where >= start && l.where - start < size; }))
+      last = Position{m.tick, m.event, 0};
+    return true;
+  });
+  return last;
+}
+
 Trail::Definition Trail::search_memory(const std::vector<Loc>& wanted, const Position& at) {
   timeline::Taps taps;
   std::vector<Loc> sorted = wanted;
@@ -332,9 +365,22 @@ Trail::Definition Trail::search_memory(const std::vector<Loc>& wanted, const Pos
   }
   timeline::Timeline& timeline = session_.timeline();
   searches_++;
-  const Arrival match = timeline.last_before(taps, at, timeline.first());
+  Position end = at;
+  Arrival match = timeline.last_before(taps, end, timeline.first());
+  std::optional<Position> mapped;
+  while (match.why != Arrival::Interrupted && match.why != Arrival::None &&
+         only_rights(match.before, match.at)) {
+    end = match.before;
+    if (!mapped) mapped = mapped_before(wanted, end);
+    match = timeline.last_before(taps, end, timeline.first());
+  }
   if (match.why == Arrival::Interrupted) return {Definition::Stopped, {}, {}, {}};
-  if (match.why == Arrival::None) return {Definition::Beginning, {}, timeline.first(), {}};
+  if (mapped && (match.why == Arrival::None || match.at <= *mapped)) {
+    match.before = {mapped->tick, 0, 0};
+    match.at = std::min(end, {mapped->tick + 1, 0, 0});
+  } else if (match.why == Arrival::None) {
+    return {Definition::Beginning, {}, timeline.first(), {}};
+  }
   const Segment* s = segment_before(match.at, kFirstStretch);
   if (!s) return {Definition::Stopped, {}, {}, {}};
   auto it = std::lower_bound(s->steps.begin(), s->steps.end(), match.at,

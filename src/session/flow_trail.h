@@ -80,6 +80,8 @@ class Trail {
   const Segment* segment_before(const Position& at, Tick ticks);
   Definition register_write(const std::vector<Loc>& wanted, const Position& at, int thread);
   Definition memory_write(const std::vector<Loc>& wanted, const Position& at);
+  bool only_rights(const Position& from, const Position& to);
+  std::optional<Position> mapped_before(const std::vector<Loc>& wanted, const Position& end);
   Definition search_memory(const std::vector<Loc>& wanted, const Position& at);
   std::optional<Position> last_turn_end(int thread, const Position& before) const;
   // Without stepping (flow_places.cc).

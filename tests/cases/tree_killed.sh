@@ -40,7 +40,7 @@ for ((round = 0; round < ${ROUNDS:-5}; round++, seed++)); do
   # Bigger programs take longer to come to something.
   (cd folder && LONGEST=$([ "$kind" = bash ] && echo 0.5 || echo 2.5) \
     "$PYTHON" "$SRC/tests/cases/kill_tree.py" $seed "$T/killed" "$BACKSTEP" bash "$T/folder/run" "$P/tree_threads")
-  [ -e killed/process-1.log ] || continue
+  [ -e killed/manifest.json ] || continue  # else it was killed before there was a recording
   expect 0 "$BACKSTEP" ps killed
   (replay_tree killed 1 --incomplete) || { "$BACKSTEP" ps killed >&2; fail "seed $seed: killed processes ($kind) do not replay"; }
 done

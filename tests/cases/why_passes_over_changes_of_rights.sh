@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Memory that is mapped without rights and can be read later on has not changed then: who asks where its zero comes from is told of the
+# mapping, however long ago that was; and what was stored before rights were taken away and given back comes from that store.
+# shellcheck source=tests/cases/lib.bash
+source "$(dirname "$0")/lib.bash"
+source "$SRC/tests/cases/gdb.bash"
+compile rights -O1 <<'C'
+#include <sys/mman.h>
+static volatile unsigned long work;
+__attribute__((noinline)) void compute(void) {
+  for (int i = 0; i < 3000; i++) work = work + i;
+}
+volatile int zero, seven;
+int main(void) {
+  int *fresh = mmap(0, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  compute();
+  mprotect(fresh, 8192, PROT_READ | PROT_WRITE);
+  fresh[1024] = 7;
+  compute();
+  mprotect(fresh + 1024, 4096, PROT_NONE);
+  compute();
+  mprotect(fresh + 1024, 4096, PROT_READ);
+  compute();
+  zero = fresh[3];
+  seven = fresh[1024];
+  return 0;
+}
+C
+recorded rights 0
+origin() { "$BACKSTEP" why "$1" --json rec-rights | "$PYTHON" -c 'import json, sys
+(part,) = json.load(sys.stdin)["value"]["parts"]
+print(part["origin"]["kind"], part["origin"].get("function"))'; }
+[[ "$(origin zero)" = "zero "*mmap* ]] || fail "where the zero is from: $(origin zero)"
+[ "$(origin seven)" = "constant main" ] || fail "where the seven is from: $(origin seven)"
+ok
