@@ -248,8 +248,11 @@ void Origins::tell_change(FlowOrigin& origin, const Change& change, const replay
         if (const std::string what = data_name(loc.where); !what.empty()) origin.sentence += ": " + what;
         return;
       }
+      // What was mapped is told behind the call that did it.
+      const bool behind_call = e.kind == EventKind::Map && change.event > 0;
+      const Event& call = behind_call ? trail_.event(change.event - 1)->event : e;
       origin.kind = Kind::Zero;
-      origin.call = guest::print_syscall(events::view_of(e));
+      if (call.kind == EventKind::Syscall) origin.call = guest::print_syscall(events::view_of(call));
       origin.sentence = "new memory: zero, not written since";
       return;
     }

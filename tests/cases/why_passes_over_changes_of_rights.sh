@@ -29,7 +29,7 @@ C
 recorded rights 0
 origin() { "$BACKSTEP" why "$1" --json rec-rights | "$PYTHON" -c 'import json, sys
 (part,) = json.load(sys.stdin)["value"]["parts"]
-print(part["origin"]["kind"], part["origin"].get("function"))'; }
-[[ "$(origin zero)" = "zero "*mmap* ]] || fail "where the zero is from: $(origin zero)"
-[ "$(origin seven)" = "constant main" ] || fail "where the seven is from: $(origin seven)"
+print(part["origin"]["kind"], part["origin"].get("function"), (part["origin"].get("call") or "").split("(")[0])'; }
+[[ "$(origin zero)" = "zero "*"mmap64 mmap" ]] || fail "where the zero is from: $(origin zero)"
+[ "$(origin seven)" = "constant main " ] || fail "where the seven is from: $(origin seven)"
 ok
