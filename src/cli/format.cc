@@ -13,6 +13,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/printable.h"
 
 namespace backstep::cli {
