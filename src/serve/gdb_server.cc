@@ -297,8 +297,25 @@ std::optional<std::string> GdbServer::tell_deferred(const Resumed& resumed) {
   return stop_reply(arrival);
 }
 
-std::string GdbServer::move(const std::function<Arrival()>& movement, const Resumed& resumed) {
+// A Ctrl-C that a movement has heard when it was about to stop for something else is meant for the next one,
+// as gdb may go on from there without a word.
+Arrival GdbServer::heard(const std::function<Arrival()>& movement) {
+  Arrival arrival = movement();
+  const bool over = arrival.why == Arrival::End || arrival.why == Arrival::Begin;
+  if (timeline().attention.stop_asked && !over && arrival.why != Arrival::Interrupted)
+    interrupted_ = std::chrono::steady_clock::now();
+  return arrival;
+}
+
+std::string GdbServer::move(const std::function<Arrival()>& wanted, const Resumed& resumed) {
   const bool backward = resumed.way == Backwards;
+  auto movement = [&] { return heard(wanted); };
+  // From what gdb is not told of; or the user wants it to stop there.
+  auto goes_on = [&](Arrival& arrival) {
+    if (!was_interrupted()) return true;
+    arrival.why = Arrival::Interrupted;
+    return false;
+  };
   if (was_interrupted()) {
     Arrival here;
     here.why = Arrival::Interrupted;
@@ -315,13 +332,13 @@ std::string GdbServer::move(const std::function<Arrival()>& movement, const Resu
     at().forget();
     const bool forks = arrival.why == Arrival::Fork;
     // A child that gdb has as an inferior of its own already cannot be born again.
-    if (forks && attached_.count(arrival.pid)) continue;
+    if (forks && attached_.count(arrival.pid) && goes_on(arrival)) continue;
     alive = false;
     if (resumed.thread && at().state().tid != resumed.thread)
       for (const auto& t : at().state().threads) alive |= t.tid == resumed.thread;
     const bool elsewhere = forks || arrival.why == Arrival::Signal || arrival.why == Arrival::CallEntry ||
                            arrival.why == Arrival::CallReturn;
-    if (alive && !resumed.step && elsewhere && !timeline().at_end()) continue;
+    if (alive && !resumed.step && elsewhere && !timeline().at_end() && goes_on(arrival)) continue;
     break;
   }
   if (over && !alive)

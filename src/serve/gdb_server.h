@@ -76,7 +76,8 @@ class GdbServer {
     int thread = 0;
     bool step = false;
   };
-  std::string move(const std::function<Arrival()>& movement, const Resumed& resumed);
+  Arrival heard(const std::function<Arrival()>& movement);
+  std::string move(const std::function<Arrival()>& wanted, const Resumed& resumed);
   std::optional<std::string> step_over(const timeline::Position& from,
                                        const std::function<Arrival()>& movement, Arrival& arrival,
                                        int thread);

@@ -19,6 +19,8 @@ import random, socket, sys, time
 sys.path.insert(0, sys.argv[1])
 import rsp
 port = int(sys.argv[2])
+def base(s):
+    return next(int(line.split("-")[0], 16) for line in s.monitor("maps").splitlines() if line.rstrip().endswith("/long"))
 s = rsp.Session(port)
 place = s.goto("50%")
 state = s.state()
@@ -54,10 +56,23 @@ reply = s.read_packet()
 assert reply.startswith(b"T02"), reply
 place, state = s.when(), s.state()
 assert place != s.goto("end")
+# … and when it is about to stop for something else, from which a debugger may go on without a word.
+main = base(s) + int(sys.argv[3], 16)
+assert s.ask("Z0,%x,1" % main) == "OK"
+for i in range(20):
+    s.goto("start")
+    s.socket.sendall(b"$vCont;c#a8\x03")
+    reply = s.read_packet()
+    if not reply.startswith(b"T02"):
+        assert reply.startswith(b"T05"), reply
+        s.send("vCont;c")
+        reply = s.read_packet()
+    assert reply.startswith(b"T02"), reply
+assert s.ask("z0,%x,1" % main) == "OK"
+s.goto("end")
 # … and while it searches backwards: the present is where it was.
 # (The breakpoint is inside of an instruction of the loop: never met, on a page that is executed all the time.)
-base = next(int(line.split("-")[0], 16) for line in s.monitor("maps").splitlines() if line.rstrip().endswith("/long"))
-assert s.ask("Z0,%x,1" % (base + int(sys.argv[3], 16) + 1)) == "OK"
+assert s.ask("Z0,%x,1" % (main + 1)) == "OK"
 here = s.when()
 s.send("bc")
 time.sleep(0.05)
