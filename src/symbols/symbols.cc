@@ -27,6 +27,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "symbols/debug_files.h"
 #include "symbols/program_index.h"
 
 // A part of libstdc++ that only its static library shows.
@@ -85,6 +86,17 @@ GElf_Shdr section_of(Elf* elf, size_t index) {
   Elf_Scn* section = index < SHN_LORESERVE ? elf_getscn(elf, index) : nullptr;
   if (!section || !gelf_getshdr(section, &header)) header = {};
   return header;
+}
+
+bool has_section(Elf* elf, std::string_view wanted) {
+  size_t names = 0;
+  if (elf_getshdrstrndx(elf, &names) != 0) return false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    const char* name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : nullptr;
+    if (name && name == wanted) return true;
+  }
+  return false;
 }
 
 // Functions of the symbol table of the given type, if the file has one; appended.
@@ -195,6 +207,17 @@ struct ElfFile::Files {
     return label;
   }
 
+  // The separate file with debug information, if the file needs one and there is one.
+  void open_debug(const std::string& mapped, const std::string& id) {
+    constexpr size_t kShortest = 3;
+    if (id.size() < kShortest || debug.open(installed_debug_file(id))) return;
+    open_debug_link(mapped, id);
+    if (debug.elf || has_section(main.elf, ".debug_info")) return;
+    const std::string fetched = fetched_debug_file(id, mapped);
+    if (!fetched.empty() && debug.open(fetched) && read_build_id(debug.elf) == id) return;
+    debug.close();
+  }
+
   // The file that .gnu_debuglink names, if it has the same build id, where gdb looks for it, too.
   void open_debug_link(const std::string& mapped, const std::string& id) {
     GElf_Word checksum = 0;
@@ -214,11 +237,7 @@ ElfFile::ElfFile(const std::string& path, const std::string& mapped) : files_(st
     if (!files_->main.fd) throw Error(fmt::format("cannot read {}: {}", path, errno_text(errno)));
     throw Error(path + " is not an ELF file");
   }
-  std::string id = build_id();
-  if (id.size() > 2)
-    if (!files_->debug.open(
-            fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2))))
-      files_->open_debug_link(mapped.empty() ? path : mapped, id);
+  files_->open_debug(mapped.empty() ? path : mapped, build_id());
 
   auto& symbols = files_->symbols;
   files_->all_symbols = (files_->debug.elf && read_symbols(files_->debug.elf, SHT_SYMTAB, symbols)) ||

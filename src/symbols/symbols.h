@@ -41,7 +41,7 @@ struct Symbol {
 
 // One ELF file with its symbols and debug information. A separate debug file is used when it is there: that
 // of the distribution (.build-id/…), or the one the file names (.gnu_debuglink) next to where it was mapped
-// from.
+// from, or what a debuginfod server has (debug_files.h).
 class ElfFile {
  public:
   // Throws Error if the file cannot be read or is not ELF. `mapped`: the path that the program knew it by.
