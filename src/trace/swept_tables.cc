@@ -17,6 +17,7 @@
 #include "session/blocks.h"
 #include "session/calls.h"
 #include "session/present.h"
+#include "session/resolve.h"
 #include "timeline/moments.h"
 #include "trace/swept.h"
 
@@ -75,14 +76,11 @@ Asked functions_of(History& history, Session& session, const Question& question)
   Asked asked;
   if (const auto names = equal_texts(question, "function")) {
     for (const std::string& name : *names) {
-      auto found = program.functions(name);
-      for (auto& f : found) asked.add(std::move(f), name);
-      if (!found.empty()) continue;
-      std::string hint;
-      for (const auto& near : program.nearest_functions(name))
-        hint += fmt::format("{}'{}'", hint.empty() ? "; did you mean " : " or ", near);
-      history.note(fmt::format("there is no function '{}' in the recorded program{}", name,
-                               hint.empty() ? "" : hint + "?"));
+      try {
+        for (auto& f : session::functions_named(program, name, false)) asked.add(std::move(f), name);
+      } catch (const Error& e) {
+        history.note(e.what());
+      }
     }
   } else {
     std::vector<std::pair<Op, std::string>> patterns;
