@@ -381,6 +381,25 @@ std::string GdbServer::undone_text(const Arrival& arrival) {
                      writer, tid, timeline::point_text(now.tick, now.pc));
 }
 
+namespace {
+
+// As long as it lives nothing interrupts movements: the present would be another place than the one that gdb
+// is told of. A Ctrl-C is heard when gdb has its answer.
+struct Deaf {
+  explicit Deaf(timeline::Timeline& moved) : timeline(moved), ear(moved.attention) {
+    timeline.attention.fd = -1;
+    timeline.attention.stop_wanted = nullptr;
+  }
+  ~Deaf() { timeline.attention = ear; }
+  Deaf(const Deaf&) = delete;
+  Deaf& operator=(const Deaf&) = delete;
+
+  timeline::Timeline& timeline;
+  const timeline::Attention ear;
+};
+
+}  // namespace
+
 // gdb has not seen the changes that a condition of ours passed over: what it would print as the old value is
 // from long ago. So it is shown the other side of the change first, where its own condition does not hold and
 // it goes on.
@@ -392,6 +411,7 @@ GdbServer::Arrival GdbServer::with_old_value(const Arrival& arrival, bool backwa
                                  [&](const auto& entry) { return entry.first.first == arrival.address; });
   if (conditions == watched.end()) return arrival;
   at().forget();
+  const Deaf unheard(timeline());
   const timeline::Position place = timeline().now();
   const int tid = at().state().tid;
   const Arrival other = backward ? timeline().step(tid, 0, 0, {}) : timeline().step_back(tid);
