@@ -490,24 +490,9 @@ bool is_synchronous(int signo) {
 }
 
 std::optional<uint64_t> waiting_mask(uint64_t nr, const uint64_t args[6]) {
-  uint64_t at = 0, mask;
-  switch (nr) {
-    case SYS_rt_sigsuspend:
-      at = args[0];
-      break;
-    case SYS_ppoll:
-      at = args[3];
-      break;
-    case SYS_pselect6:
-      if (args[5]) read_guest(args[5], &at);
-      break;
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-      at = args[4];
-      break;
-    default:
-      break;
-  }
+  const Waiting& waiting = syscall_row(nr).waiting;
+  uint64_t at = waiting.mask < 0 ? 0 : args[waiting.mask], mask;
+  if (waiting.mask_behind && at && !read_guest(at, &at)) at = 0;
   if (at == 0 || !read_guest(at, &mask)) return std::nullopt;
   return mask;
 }
@@ -515,45 +500,12 @@ std::optional<uint64_t> waiting_mask(uint64_t nr, const uint64_t args[6]) {
 void restart_interrupted(Context& ctx, uint64_t nr, int64_t result, const KernelSigaction& action) {
   constexpr uint64_t kRestart = 0x1000'0000;
   if (result != -EINTR || !(action.flags & kRestart)) return;
-  switch (nr) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_pread64:
-    case SYS_preadv:
-    case SYS_preadv2:
-    case SYS_write:
-    case SYS_writev:
-    case SYS_pwrite64:
-    case SYS_pwritev:
-    case SYS_pwritev2:
-    case SYS_open:
-    case SYS_openat:
-    case SYS_openat2:
-    case SYS_creat:
-    case SYS_ioctl:
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_connect:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-    case SYS_flock:
-    case SYS_fcntl:
-    case SYS_getrandom:
-    case SYS_mq_timedreceive:
-    case SYS_mq_timedsend:
-      break;
-    case SYS_futex:  // not with a timeout: the kernel would have to remember how much of it is left
-      if (ctx.gpr[R10] != 0 && (ctx.gpr[RSI] & 0x7f) != 3 && (ctx.gpr[RSI] & 0x7f) != 4) return;
-      break;
-    default:
-      return;
-  }
+  // Not with a timeout: the kernel would have to remember how much of it is left.
+  constexpr uint64_t kOperation = 0x7f, kRequeue = 3, kCompareRequeue = 4;
+  const uint64_t operation = ctx.gpr[RSI] & kOperation;
+  const bool endless_futex =
+      nr == SYS_futex && (ctx.gpr[R10] == 0 || operation == kRequeue || operation == kCompareRequeue);
+  if (!endless_futex && !(syscall_row(nr).traits & kRestarts)) return;
   ctx.rip -= 2;
   ctx.gpr[RAX] = nr;
 }

@@ -172,14 +172,82 @@ inline constexpr int kMap = kChangesMap;
 inline constexpr int kMapHex = kChangesMap | kHexResult;
 inline constexpr int kFd = kCreatesFd;
 
+// What calls wait for.
+using TimeUnit = Waiting::TimeUnit;
+inline constexpr uint32_t kDontWait = 0x40;  // MSG_DONTWAIT
+inline constexpr uint32_t kNoHang = 1;       // WNOHANG
+inline constexpr uint32_t kNoLockWait = 4;   // LOCK_NB
+struct Waits : Waiting {
+  constexpr Waits of(int arg) const {
+    Waits w = *this;
+    w.size = static_cast<int8_t>(arg);
+    return w;
+  }
+  constexpr Waits unless(int arg, uint32_t bits) const {
+    Waits w = *this;
+    w.flags = static_cast<int8_t>(arg), w.flag_bits = bits;
+    return w;
+  }
+  constexpr Waits until(int arg, TimeUnit in) const {
+    Waits w = *this;
+    w.time = static_cast<int8_t>(arg), w.unit = in;
+    return w;
+  }
+  constexpr Waits with_mask(int arg) const {
+    Waits w = *this;
+    w.mask = static_cast<int8_t>(arg);
+    return w;
+  }
+  constexpr Waits with_mask_behind(int arg) const {
+    Waits w = with_mask(arg);
+    w.mask_behind = true;
+    return w;
+  }
+};
+constexpr Waits waits_for(Waiting::What what) {
+  Waits w;
+  w.what = what;
+  return w;
+}
+constexpr Waits input() {
+  return waits_for(Waiting::Input);
+}
+constexpr Waits output() {
+  return waits_for(Waiting::Output);
+}
+constexpr Waits connection() {
+  return waits_for(Waiting::Connection);
+}
+constexpr Waits events() {
+  return waits_for(Waiting::Events);
+}
+constexpr Waits child() {
+  return waits_for(Waiting::Child);
+}
+constexpr Waits lock() {
+  return waits_for(Waiting::Lock);
+}
+constexpr Waits signal() {
+  return waits_for(Waiting::Signal);
+}
+constexpr Waits something() {
+  return waits_for(Waiting::Something);
+}
+
 // Rows.
 struct Row {
   int nr;
   Syscall call;
+
+  constexpr Row waits(Waits what) const {
+    Row r = *this;
+    r.call.waiting = what;
+    return r;
+  }
 };
 using Args = std::initializer_list<ArgSpec>;
 constexpr Row row(int nr, const char* name, How how, Args args, int traits) {
-  Row r{nr, {name, how, static_cast<uint16_t>(traits), static_cast<uint8_t>(args.size()), {}}};
+  Row r{nr, {name, how, static_cast<uint32_t>(traits), static_cast<uint8_t>(args.size()), {}, {}}};
   int i = 0;
   for (const ArgSpec& a : args) r.call.args[i++] = a;
   // Programs may leave anything in the upper half of an int, so a length given as one must be cut.

@@ -151,7 +151,7 @@ enum class How : uint8_t {
 };
 
 // What else must be known about a row; bit set.
-enum Trait : uint16_t {
+enum Trait : uint32_t {
   kMayBlock = 1,   // can sleep: with threads, hands on the turn
   kOutput = 2,     // writes to fd args[0]: replay repeats it on stdout/stderr
   kCreatesFd = 4,  // a successful result is a new fd
@@ -165,15 +165,50 @@ enum Trait : uint16_t {
   // shows what others have done. Bytes, names in the file system, locks, ends, signals, attributes.
   kGives = 256,
   kGets = 512,
-  kChannels = 1024,  // may come with a new channel, or a name for one: the log gets to know which
+  kChannels = 1024,       // may come with a new channel, or a name for one: the log gets to know which
+  kRestarts = 2048,       // SA_RESTART: is made again when a handler has interrupted it
+  kChangesFiles = 4096,   // contents or sizes
+  kChangesRights = 8192,  // of this process, or what it sees of the file system
+  kOfThread = 0x4000,     // about one thread, or found by it: it matters which one asks
+  kNeedsHost = 0x8000,    // plain, but the recorder's own memory has to do with it
+};
+
+// What a call waits for that may sleep (kMayBlock), and which of its arguments decide how long. Indices; -1:
+// it has no such argument.
+struct Waiting {
+  enum What : uint8_t {
+    Unsaid,      // nothing that needs to be known: nobody asks beforehand whether it will wait
+    Input,       // on descriptor args[0]
+    Output,      // room on descriptor args[0]
+    Connection,  // of descriptor args[0]
+    Events,      // of several descriptors
+    Child,
+    Lock,
+    Signal,
+    Something,  // that nobody can ask for beforehand
+  };
+  enum class TimeUnit : uint8_t { Milliseconds, Timespec, Timeval };  // the latter two: pointers
+
+  What what = Unsaid;
+  int8_t time = -1;  // until when
+  TimeUnit unit = TimeUnit::Milliseconds;
+  int8_t mask = -1;          // pointer to the signals that are blocked meanwhile
+  bool mask_behind = false;  // … to a pair of such a pointer and its size, which else is the next argument
+  int8_t size = -1;          // bytes to be written
+  int8_t flags = -1;         // with these bits in it the call does not wait
+  uint32_t flag_bits = 0;
+
+  uint64_t flags_in(const uint64_t args[6]) const { return flags < 0 ? 0 : args[flags]; }
+  bool told_not_to(const uint64_t args[6]) const { return flags_in(args) & flag_bits; }
 };
 
 struct Syscall {
   const char* name;  // null: no such call
   How how = How::Unknown;
-  uint16_t traits = 0;
+  uint32_t traits = 0;
   uint8_t argc = 6;
   ArgSpec args[6] = {};
+  Waiting waiting = {};
 };
 
 // Result of a call that the kernel has not seen, because something had to be done before the thread could go

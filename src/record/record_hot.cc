@@ -3,6 +3,7 @@
 #include "record/record_hot.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include <csignal>
@@ -354,52 +355,6 @@ void fetch_tick(Context& ctx) {
 
 }  // namespace
 
-bool changes_files(uint64_t nr) {
-  switch (nr) {
-    case 1:
-    case 18:
-    case 20:
-    case 296:
-    case 328:  // write, pwrite64, writev, pwritev, pwritev2
-    case 76:
-    case 77:
-    case 285:  // truncate, ftruncate, fallocate
-    case 40:
-    case 275:
-    case 326:
-    case 16:  // sendfile, splice, copy_file_range, ioctl (FICLONE)
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool changes_rights(uint64_t nr) {
-  switch (nr) {
-    case 105:
-    case 113:
-    case 117:
-    case 122:  // setuid, setreuid, setresuid, setfsuid
-    case 106:
-    case 114:
-    case 119:
-    case 123:
-    case 116:  // setgid, setregid, setresgid, setfsgid, setgroups
-    case 126:
-    case 446:  // capset, landlock_restrict_self
-    case 155:
-    case 161:
-    case 165:
-    case 166:
-    case 429:  // pivot_root, chroot, mount, umount2, move_mount
-    case 272:
-    case 308:  // unshare, setns
-      return true;
-    default:
-      return false;
-  }
-}
-
 namespace {
 
 // With threads: does this call need to know which of them makes it, or may it wait?
@@ -407,29 +362,9 @@ bool concerns_threads(const Syscall& row, uint64_t nr, const Context& ctx) {
   if (row.traits & kMayBlock)
     return !(row.args[0].kind == Arg::Fd && ctx.gpr[RDI] < kTrackedFds &&
              (bs_record.fd_kind[ctx.gpr[RDI]] & kFdFile));
-  switch (nr) {
-    case 127:  // rt_sigpending
-    case 140:
-    case 141:  // getpriority, setpriority
-    case 142:
-    case 143:
-    case 144:
-    case 145:
-    case 148:  // sched_{set,get}param, sched_{set,get}scheduler, sched_rr_get_interval
-    case 203:
-    case 204:  // sched_{set,get}affinity
-    case 222:
-    case 226:  // timer_create, timer_delete
-    case 251:
-    case 252:  // ioprio_set, ioprio_get
-    case 314:
-    case 315:  // sched_{set,get}attr
-      return true;
-    case 228:  // clock_gettime: of a thread's CPU time?
-      return ctx.gpr[RDI] == 3 || static_cast<int>(ctx.gpr[RDI]) < 0;
-    default:
-      return false;
-  }
+  // A thread's CPU time?
+  if (nr == kClockGettime && (ctx.gpr[RDI] == 3 || static_cast<int>(ctx.gpr[RDI]) < 0)) return true;
+  return row.traits & kOfThread;
 }
 
 }  // namespace
@@ -512,23 +447,23 @@ bool record_syscall_hot(Context& ctx) {
     return true;
   const Syscall& row = syscall_row(nr);
   if (s.filtered || s.segments || s.lodger) return false;
-  if (nr == 282 || nr == 289) s.signalfds = true;  // signalfd, signalfd4
-  if (row.how != How::Plain || nr == 151 /*mlockall*/ || nr == 310 /*process_vm_readv*/ ||
-      nr == 311 /*…_writev*/ || nr == 31 /*shmctl*/ || changes_rights(nr) ||
+  if (nr == SYS_signalfd || nr == SYS_signalfd4) s.signalfds = true;
+  if (row.how != How::Plain || (row.traits & (kNeedsHost | kChangesRights)) ||
       (engine::bs_cache.watched_pages | engine::bs_cache.alias_pages))
     return false;
   if (s.sharing && row.argc > 1) return false;
   if (has_unknown_argument(row, ctx)) return false;
   if ((s.threads || (s.chaos && (row.traits & kMayBlock))) && concerns_threads(row, nr, ctx)) return false;
-  if ((s.shared_files || *s.tree_files || nr == 76 /*truncate*/) && changes_files(nr)) return false;
-  if (s.shared_files && (nr == 46 || nr == 307)) return false;  // sendmsg, sendmmsg: perhaps of descriptors
-  if (nr == 217 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
-    return false;  // getdents64
-  if (nr == 16 && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdMaps)) return false;  // ioctl
-  if (((nr == 4 || nr == 6) && is_in_proc(ctx.gpr[RDI])) ||
-      ((nr == 262 || nr == 332) &&
+  if ((s.shared_files || *s.tree_files) && (row.traits & kChangesFiles)) return false;
+  if (s.shared_files && (nr == SYS_sendmsg || nr == SYS_sendmmsg)) return false;  // perhaps of descriptors
+  if (nr == SYS_getdents64 && ctx.gpr[RDI] < kTrackedFds &&
+      (s.fd_kind[ctx.gpr[RDI]] & (kFdFolder | kFdTasks)))
+    return false;
+  if (nr == SYS_ioctl && ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdMaps)) return false;
+  if (((nr == SYS_stat || nr == SYS_lstat) && is_in_proc(ctx.gpr[RDI])) ||
+      ((nr == SYS_newfstatat || nr == SYS_statx) &&
        (is_in_proc(ctx.gpr[RSI]) || (ctx.gpr[RDI] < kTrackedFds && (s.fd_kind[ctx.gpr[RDI]] & kFdProc)))))
-    return false;  // stat, lstat, newfstatat, statx
+    return false;
   fetch_tick(ctx);
   uint64_t args[6] = {ctx.gpr[RDI], ctx.gpr[RSI], ctx.gpr[RDX], ctx.gpr[R10], ctx.gpr[R8], ctx.gpr[R9]};
   begin_order(row, nr, args);

@@ -94,10 +94,6 @@ uint64_t next_order();
 // To be called before a call is made: takes its number if it gives anything.
 void begin_order(const guest::Syscall& row, uint64_t nr, const uint64_t args[6]);
 
-// May this call change the contents or the size of a file?
-bool changes_files(uint64_t nr);
-// May this call change what the process has the right to do, or where it finds its files?
-bool changes_rights(uint64_t nr);
 // Does this call have an argument that the table does not describe? (Not null: else it does not matter.)
 bool has_unknown_argument(const guest::Syscall& row, const Context& ctx);
 bool record_syscall_hot(Context& ctx);

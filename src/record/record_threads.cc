@@ -337,7 +337,7 @@ void Recorder::finish_call(Task& task) {
     bs_record.fd_kind[result] = 0;
   note_descriptor(row, nr, args, result);
   log_call(row, nr, args, result);
-  if (changes_files(nr)) log_file_change(nr, args, result);
+  if (row.traits & kChangesFiles) log_file_change(nr, args, result);
   context().gpr[RAX] = static_cast<uint64_t>(result);
   after_call(nr, args, result);
 }

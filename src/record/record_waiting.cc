@@ -79,38 +79,11 @@ bool leads_to_signals(int fd) {
 }
 
 // Does it never wait, so that the kernel never ends it with EINTR?
-bool answers_at_once(uint64_t nr, const uint64_t args[6]) {
-  const auto fd = static_cast<int>(args[0]);
-  switch (nr) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_pread64:
-    case SYS_preadv:
-    case SYS_preadv2:
-    case SYS_write:
-    case SYS_pwrite64:
-    case SYS_writev:
-    case SYS_pwritev:
-    case SYS_pwritev2:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_connect:
-      return is_nonblocking(fd);
-    case SYS_recvfrom:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmmsg:
-      return args[3] & MSG_DONTWAIT || is_nonblocking(fd);
-    case SYS_recvmsg:
-    case SYS_sendmsg:
-      return args[2] & MSG_DONTWAIT || is_nonblocking(fd);
-    case SYS_wait4:
-      return args[2] & WNOHANG;
-    case SYS_waitid:
-      return args[3] & WNOHANG;
-    default:
-      return false;
-  }
+bool answers_at_once(const Waiting& waiting, const uint64_t args[6]) {
+  if (waiting.told_not_to(args)) return true;
+  const bool on_descriptor = waiting.what == Waiting::Input || waiting.what == Waiting::Output ||
+                             waiting.what == Waiting::Connection;
+  return on_descriptor && is_nonblocking(static_cast<int>(args[0]));
 }
 
 // May a signal that is pending be the answer to this call?
@@ -149,56 +122,28 @@ bool finds_signals(uint64_t nr, const uint64_t args[6]) {
   }
 }
 
-void drop_waiting_mask(uint64_t nr, uint64_t args[6]) {
-  switch (nr) {
-    case SYS_ppoll:
-      args[3] = 0;
-      break;
-    case SYS_pselect6:
-      args[5] = 0;
-      break;
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-      args[4] = 0;
-      break;
-    default:
-      break;
-  }
+void drop_waiting_mask(const Waiting& waiting, uint64_t args[6]) {
+  if (waiting.what == Waiting::Events && waiting.mask >= 0) args[waiting.mask] = 0;
 }
 
 // Does the kernel refuse it before it would wait, because of the time or the mask to wait with? (A question
 // with the time 0 and without the mask would not tell.)
-bool is_refused(uint64_t nr, const uint64_t args[6]) {
-  uint64_t time = 0, mask = 0, size = 8;
-  switch (nr) {
-    case SYS_select:
-      time = args[4];
-      break;
-    case SYS_pselect6: {
-      uint64_t pair[2] = {0, 8};
-      time = args[4];
-      if (args[5] && !read_guest(args[5], &pair)) return true;
-      mask = pair[0], size = pair[1];
-      break;
-    }
-    case SYS_ppoll:
-      time = args[2], mask = args[3], size = args[4];
-      break;
-    case SYS_epoll_pwait:
-      mask = args[4], size = args[5];
-      break;
-    case SYS_epoll_pwait2:
-      time = args[3], mask = args[4], size = args[5];
-      break;
-    default:
-      return false;
-  }
+bool is_refused(const Waiting& waiting, const uint64_t args[6]) {
   uint64_t set;
-  if (mask && (size != sizeof set || !read_guest(mask, &set))) return true;
-  if (!time) return false;
+  if (waiting.mask >= 0) {
+    uint64_t mask[2] = {args[waiting.mask], sizeof set};
+    if (!waiting.mask_behind) {
+      mask[1] = args[waiting.mask + 1];
+    } else if (mask[0] && !read_guest(mask[0], &mask)) {
+      return true;
+    }
+    if (mask[0] && (mask[1] != sizeof set || !read_guest(mask[0], &set))) return true;
+  }
+  if (waiting.time < 0 || waiting.unit == Waiting::TimeUnit::Milliseconds || !args[waiting.time])
+    return false;
   Timespec ts;
-  if (!read_guest(time, &ts)) return true;
-  if (nr == SYS_select)  // microseconds, which may be more than a second
+  if (!read_guest(args[waiting.time], &ts)) return true;
+  if (waiting.unit == Waiting::TimeUnit::Timeval)  // microseconds, which may be more than a second
     ts = {ts.seconds + ts.nanoseconds / 1'000'000, ts.nanoseconds % 1'000'000 * 1000};
   return !ts.valid();
 }
@@ -297,7 +242,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   if (auto mask = waiting_mask(nr, args)) {
     process_.suspend_mask(*mask);
     set_real_mask();
-    drop_waiting_mask(nr, task.scratch.args());
+    drop_waiting_mask(row.waiting, task.scratch.args());
     const MidCall here;
     route_signals();
   }
@@ -310,7 +255,7 @@ Recorder::Begun Recorder::wait_in_kernel(const Syscall& row, uint64_t nr, const 
   }
   begin_call(*task.body, nr, task.scratch.args());
   turns_.wait(task, Task::Wait::Call, kNever, 0);
-  task.teased = chaos_.one_in(20) && may_be_interrupted() && !answers_at_once(nr, args);
+  task.teased = chaos_.one_in(20) && may_be_interrupted() && !answers_at_once(row.waiting, args);
   if (signal_waits(task) || task.teased) turns_.interrupt(task);
   return blocked(nr, args);
 }
@@ -328,57 +273,42 @@ int64_t Recorder::execute_here(const Syscall& row, uint64_t nr, const uint64_t a
 Recorder::Begun Recorder::probed_call(const Syscall& row, uint64_t nr, const uint64_t args[6],
                                       int64_t& result) {
   Task& task = turns_.current();
-  if (is_refused(nr, args) || !task.scratch.make(row, nr, args, process_)) return Begun::NotMine;
+  if (is_refused(row.waiting, args) || !task.scratch.make(row, nr, args, process_)) return Begun::NotMine;
   static const uint64_t zero[2] = {0, 0};
   static thread_local uint64_t zero_copy[2];
   std::copy(zero, zero + 2, zero_copy);
   const auto zero_at = reinterpret_cast<uint64_t>(zero_copy);
   uint64_t probe[6];
   std::copy(task.scratch.args(), task.scratch.args() + 6, probe);
-  drop_waiting_mask(nr, probe);
-  uint64_t time[2] = {1, 0};
-  int64_t none = 0;
+  drop_waiting_mask(row.waiting, probe);
+  const Waiting& waiting = row.waiting;
+  int64_t none = 0;  // what it answers if there is nothing
   bool forever_or_later = true;
-  switch (nr) {
-    case SYS_poll:
-      forever_or_later = static_cast<int>(args[2]) != 0;
-      probe[2] = 0;
+  switch (waiting.what) {
+    case Waiting::Events:
+      if (waiting.unit == Waiting::TimeUnit::Milliseconds) {
+        forever_or_later = static_cast<int>(args[waiting.time]) != 0;
+        probe[waiting.time] = 0;
+      } else {
+        uint64_t time[2] = {1, 0};
+        if (args[waiting.time]) read_guest(args[waiting.time], &time);
+        forever_or_later = time[0] != 0 || time[1] != 0;
+        probe[waiting.time] = zero_at;
+      }
       break;
-    case SYS_ppoll:
-      if (args[2]) read_guest(args[2], &time);
-      probe[2] = zero_at;
-      break;
-    case SYS_select:
-    case SYS_pselect6:
-      if (args[4]) read_guest(args[4], &time);
-      probe[4] = zero_at;
-      break;
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-      forever_or_later = static_cast<int>(args[3]) != 0;
-      probe[3] = 0;
-      break;
-    case SYS_epoll_pwait2:
-      if (args[3]) read_guest(args[3], &time);
-      probe[3] = zero_at;
-      break;
-    case SYS_wait4:
-      forever_or_later = !(args[2] & WNOHANG);
-      probe[2] |= WNOHANG;
-      break;
-    case SYS_flock:
-      forever_or_later = !(args[1] & 4 /*LOCK_NB*/);
-      probe[1] |= 4;
-      none = -EWOULDBLOCK;
-      break;
-    case SYS_fcntl:
-      probe[1] = args[1] == F_SETLKW ? F_SETLK : F_OFD_SETLK;
-      none = -EAGAIN;
+    case Waiting::Child:
+    case Waiting::Lock:
+      if (waiting.what == Waiting::Lock) none = -EAGAIN;
+      if (nr == SYS_fcntl) {
+        probe[1] = args[1] == F_SETLKW ? F_SETLK : F_OFD_SETLK;
+      } else {
+        forever_or_later = !waiting.told_not_to(args);
+        probe[waiting.flags] |= waiting.flag_bits;
+      }
       break;
     default:
       return Begun::NotMine;
   }
-  if (time[0] == 0 && time[1] == 0) forever_or_later = false;
   read_counts(row, nr, args, task.counts);
   int64_t now;
   const bool by_body = bs_record.signalfds && has_own_body();
@@ -400,72 +330,34 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
         if (ours >= 0 && static_cast<int>(args[i]) == ours) return Begun::NotMine;
   const auto fd = static_cast<int>(args[0]);
   constexpr uint64_t kSmall = 4096;  // a pipe that polls as writable takes that much
+  const Waiting& waiting = row.waiting;
+  auto may_take = [&] { return waiting.size >= 0 && args[waiting.size] <= kSmall && is_ready(fd, POLLOUT); };
+  auto may_give = [&] { return !(waiting.flags_in(args) & MSG_WAITALL) && is_ready(fd, POLLIN); };
   bool waits = false;
-  switch (nr) {
-    case SYS_read:
-    case SYS_readv:
-    case SYS_pread64:
-    case SYS_preadv:
-    case SYS_preadv2:
-    case SYS_accept:
-    case SYS_accept4:
-      waits = !is_file(args[0]) && !is_ready(fd, POLLIN) && !is_nonblocking(fd);
+  switch (waiting.what) {
+    case Waiting::Input:
+      waits = !is_file(args[0]) && !waiting.told_not_to(args) && !may_give() && !is_nonblocking(fd);
       // Signals to one thread are found by its own kernel thread only.
       if (bs_record.signalfds && has_own_body() && is_signalfd(fd)) waits = true;
       break;
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg: {
-      const uint64_t flags = nr == SYS_recvmsg ? args[2] : args[3];
-      waits =
-          !(flags & MSG_DONTWAIT) && ((flags & MSG_WAITALL) || !is_ready(fd, POLLIN)) && !is_nonblocking(fd);
+    case Waiting::Output:
+      waits = !is_file(args[0]) && !waiting.told_not_to(args) && !may_take() && !is_nonblocking(fd);
       break;
-    }
-    case SYS_write:
-    case SYS_pwrite64:
-    case SYS_writev:
-    case SYS_pwritev:
-    case SYS_pwritev2:
-      waits = !is_file(args[0]) && !(nr == SYS_write && args[2] <= kSmall && is_ready(fd, POLLOUT)) &&
-              !is_nonblocking(fd);
+    case Waiting::Connection:
+    case Waiting::Something:
+      waits = !waiting.told_not_to(args);
       break;
-    case SYS_sendto:
-      waits =
-          !(args[3] & MSG_DONTWAIT) && !(args[2] <= kSmall && is_ready(fd, POLLOUT)) && !is_nonblocking(fd);
-      break;
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-      waits = !((nr == SYS_sendmsg ? args[2] : args[3]) & MSG_DONTWAIT) && !is_nonblocking(fd);
-      break;
-    case SYS_connect:
-    case SYS_msgsnd:
-    case SYS_msgrcv:
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_mq_timedsend:
-    case SYS_mq_timedreceive:
-    case SYS_sendfile:
-    case SYS_splice:
-    case SYS_tee:
-      waits = true;
-      break;
-    case SYS_waitid:
-      waits = !(args[3] & WNOHANG);
-      break;
-    case SYS_open:
-    case SYS_openat: {
-      const int at = nr == SYS_open ? 0 : 1;
-      const uint64_t flags = args[at + 1];
-      struct stat st {};
-      if (flags & O_NONBLOCK || (flags & O_ACCMODE) == O_RDWR) return Begun::NotMine;
-      waits = fstatat(at ? fd : AT_FDCWD, reinterpret_cast<const char*>(args[at]), &st, 0) == 0 &&
-              S_ISFIFO(st.st_mode);
-      break;
-    }
-    case SYS_fcntl:
-      if (args[1] != F_SETLKW && args[1] != F_OFD_SETLKW) return Begun::NotMine;
-      return probed_call(row, nr, args, result);
     default:
+      if (nr == SYS_open || nr == SYS_openat) {
+        const int at = nr == SYS_open ? 0 : 1;
+        const uint64_t flags = args[at + 1];
+        struct stat st {};
+        if (flags & O_NONBLOCK || (flags & O_ACCMODE) == O_RDWR) return Begun::NotMine;
+        waits = fstatat(at ? fd : AT_FDCWD, reinterpret_cast<const char*>(args[at]), &st, 0) == 0 &&
+                S_ISFIFO(st.st_mode);
+        break;
+      }
+      if (nr == SYS_fcntl && args[1] != F_SETLKW && args[1] != F_OFD_SETLKW) return Begun::NotMine;
       return probed_call(row, nr, args, result);
   }
   if (waits) {
@@ -482,7 +374,7 @@ Recorder::Begun Recorder::blocking_call(const Syscall& row, uint64_t nr, const u
   // Then it is made again from the start, and a body waits if it must: not with the number in the order of
   // all processes that was taken for this try.
   log_call(row, nr, args, result);
-  if (changes_files(nr)) log_file_change(nr, args, result);
+  if (row.traits & kChangesFiles) log_file_change(nr, args, result);
   return Begun::Done;
 }
 

@@ -386,13 +386,14 @@ void Recorder::on_syscall() {
   const Syscall& row = syscall_row(nr);
   if (s.filtered && !s.executed && filtered_call(nr, args)) return;
   if (s.sharing && !s.executed) own_arguments(row, nr, args);
-  if (!s.executed && (s.shared_files || *s.tree_files) && changes_files(nr)) own_changed_file(nr, args);
+  if (!s.executed && (s.shared_files || *s.tree_files) && (row.traits & kChangesFiles))
+    own_changed_file(nr, args);
   if (!s.executed && nr == SYS_sendmsg) hand_out_sent(static_cast<int>(args[0]), args[1], 1);
   if (!s.executed && nr == SYS_sendmmsg) hand_out_sent(static_cast<int>(args[0]), args[1], args[2]);
   if (!s.executed) begin_order(row, nr, args);
   int64_t result;
   std::optional<int64_t> by_name;  // files that are not what the kernel would take them for
-  if (!s.executed && s.shared_files && changes_files(nr)) by_name = write_memory(nr, args);
+  if (!s.executed && s.shared_files && (row.traits & kChangesFiles)) by_name = write_memory(nr, args);
   if (!s.executed && (nr == SYS_stat || nr == SYS_lstat || nr == SYS_newfstatat || nr == SYS_statx))
     by_name = do_stat(nr, args);
   if (!s.executed && nr == SYS_ioctl && kind_of(args[0]) & kFdMaps) by_name = query_map(args);
@@ -418,7 +419,7 @@ void Recorder::on_syscall() {
           result = do_process_vm(row, nr, args);
           break;
         }
-        if (changes_rights(nr)) {
+        if (row.traits & kChangesRights) {
           result = do_rights(row, nr, args);
           break;
         }
@@ -434,7 +435,7 @@ void Recorder::on_syscall() {
         if (s.segments && concerns_segments(row, args) && look_at_segments()) own_arguments(row, nr, args);
         if (nr == SYS_shmctl) show_attachments(args, result);
         log_call(row, nr, args, result);
-        if (changes_files(nr)) log_file_change(nr, args, result);
+        if (row.traits & kChangesFiles) log_file_change(nr, args, result);
         break;
       case How::Refuse:
         result = -ENOSYS;

@@ -109,6 +109,32 @@ TEST(SyscallTable, ArgumentsOfEveryRowMakeSense) {
   }
 }
 
+TEST(SyscallTable, CallsNameTheArgumentsThatSayHowLongTheyWait) {
+  for (uint64_t nr = 0; nr < kSyscallCount; nr++) {
+    const Syscall& call = syscall_row(nr);
+    const Waiting& w = call.waiting;
+    if (w.what == Waiting::Unsaid) continue;
+    SCOPED_TRACE(call.name);
+    EXPECT_TRUE(call.traits & kMayBlock);
+    auto is_called = [&](int index, std::initializer_list<const char*> names) {
+      if (index < 0) return true;
+      const std::string name = index < call.argc ? call.args[index].name : "";
+      return std::any_of(names.begin(), names.end(), [&](const char* n) { return name == n; });
+    };
+    EXPECT_TRUE(is_called(w.time, {"timeout"}));
+    EXPECT_TRUE(is_called(w.mask, {"sigmask", "mask"}));
+    EXPECT_TRUE(is_called(w.flags, {"flags", "options", "op"}));
+    EXPECT_TRUE(is_called(w.size, {"count", "len"}));
+    if (w.mask >= 0 && !w.mask_behind) EXPECT_TRUE(is_called(w.mask + 1, {"size", "sigsetsize"}));
+    EXPECT_EQ(w.what == Waiting::Events, w.time >= 0);
+    EXPECT_EQ(w.flags >= 0, w.flag_bits != 0);
+    const bool pointer = w.time >= 0 && call.args[w.time].kind != Arg::Int;
+    EXPECT_EQ(pointer, w.unit != Waiting::TimeUnit::Milliseconds);
+    if (w.what == Waiting::Input || w.what == Waiting::Output || w.what == Waiting::Connection)
+      EXPECT_EQ(call.args[0].kind, Arg::Fd);
+  }
+}
+
 TEST(SyscallTable, NumbersWithoutARowAreUnknown) {
   for (uint64_t nr : {400ul, 479ul, 480ul, 100000ul, ~0ul}) {
     EXPECT_EQ(syscall_row(nr).name, nullptr);
