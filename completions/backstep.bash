@@ -43,7 +43,7 @@ _backstep() {
     cluster)
       # Commands of its own; behind these, runs, which may be recordings, and options.
       if [ "$COMP_CWORD" -eq 2 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "record gather check ls info break step goto cuts mark blocked path svg events sql gdb --help" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "record gather check ls info break step goto cuts mark blocked suspended delayed path svg events sql gdb --help" -- "$cur")
         return
       fi
       options="--rsh --messages --causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --value --most --recorded --quick -q --quiet --explain --json --csv --no-cache -h --help"

@@ -20,6 +20,8 @@ constexpr Command kCommands[] = {
     {"cuts", "list, show and remove cuts", cluster_cuts_command},
     {"mark", "give the present cut a name", cluster_mark_command},
     {"blocked", "who waits for what in a cut; deadlocks", cluster_blocked_command},
+    {"suspended", "who was to stop in a cut, and does", cluster_suspended_command},
+    {"delayed", "whom the replay holds back in a cut", cluster_delayed_command},
     {"path", "a request's way through all processes", cluster_path_command},
     {"svg", "the space-time diagram: processes, messages, a cut", cluster_svg_command},
     {"events", "what the processes did to each other", cluster_events_command},

@@ -28,6 +28,8 @@ int cluster_gdb_command(const Args& args);
 // Views.
 int cluster_svg_command(const Args& args);
 int cluster_blocked_command(const Args& args);
+int cluster_suspended_command(const Args& args);
+int cluster_delayed_command(const Args& args);
 int cluster_path_command(const Args& args);
 int cluster_events_command(const Args& args);
 int cluster_sql_command(const Args& args);

@@ -1,11 +1,14 @@
 // What the commands of `backstep cluster` have in common: the run that they ask, and how a cut is shown.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/asking.h"
 #include "cli/cluster_commands.h"
 #include "cli/format.h"
+#include "cluster/delayed.h"
 #include "timeline/moments.h"
 
 namespace backstep::cli {
@@ -60,6 +63,8 @@ Cut OpenRun::cut(const std::string& name) {
 }
 
 void show_cut(OpenRun& run, const Cut& cut, bool json, bool source) {
+  std::map<cluster::ProcessId, cluster::Delay> delays;
+  for (const cluster::Delay& d : cluster::delayed(run.causality, cut)) delays.emplace(d.process, d);
   Json object{{"name", cut.name}, {"kind", cut_kind_name(cut.kind)}};
   Json& processes = object["processes"] = Json::array();
   Table table({"process", "state", "at", "where", "why"});
@@ -79,9 +84,14 @@ void show_cut(OpenRun& run, const Cut& cut, bool json, bool source) {
       if (!at.inner.empty()) entry["inner"] = at.inner;
     }
     entry["why"] = place.why;
+    std::string why = place.why;
+    if (const auto delay = delays.find(p); delay != delays.end()) {
+      entry["delayed"] = delay->second.there;
+      why += fmt::format(" (the replay holds it: {} of {} is there)", delay->second.there,
+                         run.history.processes[delay->second.giver].name);
+    }
     processes.push_back(entry);
-    table.add(
-        {name, state_text(place), place.state == Place::Unborn ? "" : at_text(place), where, place.why});
+    table.add({name, state_text(place), place.state == Place::Unborn ? "" : at_text(place), where, why});
   }
   bar.clear();
   if (json) {

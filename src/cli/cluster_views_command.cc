@@ -25,28 +25,44 @@ std::string names_of(const OpenRun& run, const std::vector<ProcessId>& processes
   return text;
 }
 
+std::string circle_text(const OpenRun& run, const std::vector<ProcessId>& circle) {
+  std::string text;
+  for (size_t i = 0; i < circle.size(); i++)
+    text += fmt::format("{}{} waits for {}", i ? ", " : "", run.history.processes[circle[i]].name,
+                        run.history.processes[circle[(i + 1) % circle.size()]].name);
+  return text;
+}
+
+Json circles_json(const OpenRun& run, const std::vector<std::vector<ProcessId>>& circles) {
+  Json all = Json::array();
+  for (const auto& circle : circles) {
+    Json names = Json::array();
+    for (ProcessId p : circle) names.push_back(run.history.processes[p].name);
+    all.push_back(names);
+  }
+  return all;
+}
+
 void print_blocked(const OpenRun& run, const cluster::Blocked& blocked) {
   Table table({"process", "thread", "call", "waits for", "from"});
   for (const auto& w : blocked.waits)
     table.add({run.history.processes[w.process].name, w.thread ? std::to_string(w.thread) : "", w.call,
                w.what,
-               w.givers.empty() ? (w.kind == cluster::Wait::Timer ? "" : "nobody who was recorded")
-                                : names_of(run, w.givers)});
+               w.givers.empty()
+                   ? (w.kind == cluster::Wait::Timer ? "" : "nobody who was recorded")
+                   : names_of(run, w.givers) + (w.outside ? ", or somebody who was not recorded" : "")});
   if (blocked.waits.empty())
     put_line("nobody waits for anything");
   else
     fmt::print("{}", table.text());
-  for (const auto& circle : blocked.circles) {
-    std::string text;
-    for (size_t i = 0; i < circle.size(); i++)
-      text += fmt::format("{}{} waits for {}", i ? ", " : "", run.history.processes[circle[i]].name,
-                          run.history.processes[circle[(i + 1) % circle.size()]].name);
-    put_line("deadlock: " + text);
-  }
+  for (const auto& circle : blocked.circles) put_line("deadlock: " + circle_text(run, circle));
+  for (const auto& circle : blocked.possible)
+    put_line("perhaps a deadlock, unless time or somebody who was not recorded helps: " +
+             circle_text(run, circle));
 }
 
 Json blocked_json(const OpenRun& run, const cluster::Blocked& blocked) {
-  Json waits = Json::array(), circles = Json::array();
+  Json waits = Json::array();
   for (const auto& w : blocked.waits) {
     Json entry{{"process", run.history.processes[w.process].name},
                {"kind", wait_kind_name(w.kind)},
@@ -56,14 +72,13 @@ Json blocked_json(const OpenRun& run, const cluster::Blocked& blocked) {
     if (w.channel < run.history.channels.size()) entry["channel"] = run.history.channels[w.channel].name;
     entry["from"] = Json::array();
     for (ProcessId g : w.givers) entry["from"].push_back(run.history.processes[g].name);
+    if (w.timed) entry["timed"] = true;
+    if (w.outside) entry["outside"] = true;
     waits.push_back(entry);
   }
-  for (const auto& circle : blocked.circles) {
-    Json names = Json::array();
-    for (ProcessId p : circle) names.push_back(run.history.processes[p].name);
-    circles.push_back(names);
-  }
-  return {{"waits", waits}, {"deadlocks", circles}};
+  return {{"waits", waits},
+          {"deadlocks", circles_json(run, blocked.circles)},
+          {"possible_deadlocks", circles_json(run, blocked.possible)}};
 }
 
 std::optional<uint32_t> time_of(const std::string& text, uint32_t last) {
@@ -98,7 +113,9 @@ int cluster_blocked_command(const Args& args) {
       "Who waits for what in a cut (the present one; if none was gone to, the last moment before somebody\n"
       "outside told processes to end, 'alive'): messages, connections, children, locks, signals, time.\n"
       "Processes that wait for each other in a circle, and that nobody else can help, are a deadlock. Exit\n"
-      "status 1: there is one.",
+      "status 1: there is one. Where somebody who was not recorded could help, as mpirun could the ranks of\n"
+      "an MPI program, it is perhaps one, and said so. Who asks again and again and is told that there is\n"
+      "nothing waits, too ('polls').",
       "Examples:\n"
       "  backstep cluster blocked run alive\n"
       "  backstep cluster blocked run break-1 --json");

@@ -1,18 +1,21 @@
 // Two sources. Where the run went on, the graph says what a process needs next; if that has not been done in
 // the cut and the process stands in front of it, it waits. Where the run did not go on (it hung, and somebody
 // killed it), there is no such event: then the process stands in a system call, and its registers say which
-// descriptor, child or word of memory it waits for.
+// descriptor, child or word of memory it waits for. Or it asks again and again, which the log shows
+// (polling.h).
 #include "cluster/blocked.h"
 
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cluster/polling.h"
 #include "guest/syscall_print.h"
 #include "session/present.h"
 
@@ -40,19 +43,32 @@ class Finder {
       if (place.state == Place::Ended && ended_by_itself(p)) continue;
       if (place.state == Place::Unborn || !by_graph(p)) by_state(p);
     }
-    std::vector<std::vector<ProcessId>> waits_for(history_.processes.size());
-    std::set<ProcessId> helped;  // time, or somebody outside, can end what they wait for
-    for (const Wait& w : result_.waits) {
-      if (w.givers.empty()) helped.insert(w.process);
-      for (ProcessId g : w.givers) waits_for[w.process].push_back(g);
-    }
-    helped.insert(running_.begin(), running_.end());
-    for (ProcessId p : helped) waits_for[p].clear();
-    result_.circles = circles_of(waits_for);
+    find_circles();
     return result_;
   }
 
  private:
+  void find_circles() {
+    using Givers = std::vector<std::vector<ProcessId>>;
+    Givers certain(history_.processes.size()), possible(history_.processes.size());
+    std::set<ProcessId> helped;  // time, or somebody outside, can end what they wait for
+    for (const Wait& w : result_.waits) {
+      if (w.givers.empty() || w.timed || w.outside) helped.insert(w.process);
+      for (ProcessId g : w.givers) {
+        certain[w.process].push_back(g);
+        if (g != w.process && !w.timed) possible[w.process].push_back(g);
+      }
+    }
+    helped.insert(running_.begin(), running_.end());
+    for (ProcessId p : helped) certain[p].clear();
+    for (ProcessId p : running_) possible[p].clear();
+    result_.circles = circles_of(certain);
+    std::set<ProcessId> named;
+    for (const auto& circle : result_.circles) named.insert(circle.begin(), circle.end());
+    for (auto& circle : circles_of(possible))
+      if (!named.count(circle.front())) result_.possible.push_back(std::move(circle));
+  }
+
   // Nothing can be waited for any more.
   bool ended_by_itself(ProcessId p) const {
     const ProcessOfRun& process = history_.processes[p];
@@ -126,7 +142,8 @@ class Finder {
         const auto registers = present.registers(thread.tid);
         // Where the run went on, whoever stands in front of a call has just not made it yet.
         const bool at_call = thread.in_call || (is_last && stands_at_syscall(present, registers.rip));
-        if (!at_call || !by_call(p, thread, registers, present)) running_.insert(p);
+        if (at_call && by_call(p, thread, registers, present)) continue;
+        if (!by_polling(p, thread)) running_.insert(p);
       }
     } catch (const Error&) {
       // Nothing of it can be replayed, so nothing is known.
@@ -162,6 +179,8 @@ class Finder {
         break;
       case SYS_poll:
         w.kind = Wait::Channel;
+        // One that is not to wait at all says nothing about who does.
+        if (static_cast<int>(r.gpr[kRdx]) == 0) return false;
         on_descriptors(w, polled(present, r.gpr[kRdi], r.gpr[kRsi]));
         if (static_cast<int>(r.gpr[kRdx]) >= 0) has_time_out(w);
         break;
@@ -188,6 +207,10 @@ class Finder {
         break;
       case SYS_epoll_wait:
       case SYS_epoll_pwait:
+        if (static_cast<int>(r.gpr[kR10]) == 0) return false;
+        in_set(w, static_cast<int>(r.gpr[kRdi]));
+        if (static_cast<int>(r.gpr[kR10]) >= 0) has_time_out(w);
+        break;
       case SYS_select:
       case SYS_pselect6:
       case SYS_ppoll:
@@ -201,8 +224,40 @@ class Finder {
   }
 
   static void has_time_out(Wait& w) {
-    w.givers.clear();
+    w.timed = true;
     w.what += ", or a time to come";
+  }
+
+  // What an epoll set watches is in the log only.
+  void in_set(Wait& w, int set) {
+    const auto& sets = polling_of(w.process).sets;
+    const auto watched = sets.find(set);
+    if (watched == sets.end() || watched->second.empty()) {
+      w.what = "one of several descriptors";
+      w.outside = true;
+      return;
+    }
+    on_descriptors(w, {watched->second.begin(), watched->second.end()});
+  }
+
+  // It asks again and again, and is told that there is nothing.
+  bool by_polling(ProcessId p, const session::ThreadFacts& thread) {
+    const auto& spinning = polling_of(p).spinning;
+    const auto polls = spinning.find(thread.name);
+    if (polls == spinning.end()) return false;
+    Wait w;
+    w.process = p;
+    w.thread = thread.name;
+    w.call = "polls";
+    on_descriptors(w, {polls->second.begin(), polls->second.end()});
+    result_.waits.push_back(std::move(w));
+    return true;
+  }
+
+  const Polling& polling_of(ProcessId p) {
+    auto [it, fresh] = polling_.try_emplace(p);
+    if (fresh) it->second = polling_at(history_, p, history_.processes[p].own_event(cut_.places[p].at.event));
+    return it->second;
   }
 
   static std::vector<int> polled(session::Present& present, Address at, uint64_t count) {
@@ -226,11 +281,13 @@ class Finder {
       const auto found = own.find(fd);
       if (found == own.end()) {
         texts.push_back(fmt::format("descriptor {}", fd));
+        w.outside = true;
         continue;
       }
       const ChannelPlace& place = found->second;
       w.channel = place.channel;
       texts.push_back(channel_text(history_, place.channel));
+      const size_t before = w.givers.size();
       for (ProcessId q = 0; q < history_.processes.size(); q++) {
         if (cut_.places[q].state != Place::Running &&
             !(cut_.places[q].state == Place::Ended && !ended_by_itself(q)))
@@ -241,7 +298,10 @@ class Finder {
             }))
           w.givers.push_back(q);
       }
+      w.outside = w.outside || w.givers.size() == before;
     }
+    std::sort(w.givers.begin(), w.givers.end());
+    w.givers.erase(std::unique(w.givers.begin(), w.givers.end()), w.givers.end());
     for (const std::string& text : texts) w.what += (w.what.empty() ? "" : ", ") + text;
   }
 
@@ -274,6 +334,7 @@ class Finder {
   Sessions& sessions_;
   Counts counts_;
   std::map<ProcessId, std::map<int, ChannelPlace>> descriptors_;
+  std::map<ProcessId, Polling> polling_;
   std::set<ProcessId> running_;  // one of its threads does not wait
   Blocked result_;
 };

@@ -17,6 +17,8 @@ struct Wait {
   std::vector<ProcessId> givers;  // who could end it; empty: nobody who was recorded
   std::string what;               // in words: "64 bytes on tcp A/client -> B/server:80 #3"
   std::string call;               // the system call that it waits in; may be empty
+  bool timed = false;             // time ends it, too
+  bool outside = false;           // or somebody who was not recorded
 };
 const char* wait_kind_name(Wait::Kind kind);
 
@@ -25,6 +27,9 @@ struct Blocked {
   // Processes that wait for each other in a circle, and that nobody else can help: a deadlock. Each waits
   // for the next one, the last for the first.
   std::vector<std::vector<ProcessId>> circles;
+  // Likewise, but somebody who was not recorded, or a thread that waits for time, could help some of them:
+  // the ranks of an MPI program, which listen to mpirun, too.
+  std::vector<std::vector<ProcessId>> possible;
 };
 
 // What the graph tells is known at once: what the process needs next, and has not been done. What was never

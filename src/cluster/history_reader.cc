@@ -181,8 +181,8 @@ void HistoryReader::add_link(const session::Link& link) {
     c.name = fmt::format("{} {} -> {}:{}", channel_kind_name(c.kind), owner(*link.a), owner(*link.b),
                          c.ends[1].local);
   else
-    c.name = fmt::format("{} {} -> {}:{}", channel_kind_name(c.kind), owner(*link.a), owner(*link.b),
-                         link.b->kernel.local.port);
+    c.name = fmt::format("{} {} -> {}{}", channel_kind_name(c.kind), owner(*link.a), owner(*link.b),
+                         place_of(*link.b));
   channel_of_[link.a] = channel_of_[link.b] = static_cast<ChannelId>(h_.channels.size());
   h_.channels.push_back(std::move(c));
 }
@@ -199,20 +199,32 @@ void HistoryReader::add_alone(const Side& s) {
   if (s.kind == OpenFile::Pipe)
     c.name = fmt::format("pipe {} {}", second ? "written by" : "read by", mine);
   else if (s.datagrams)
-    c.name =
-        fmt::format("{} {}:{}", kind, mine,
-                    s.kernel.local.is_inet() ? std::to_string(s.kernel.local.port) : s.kernel.local.text());
+    c.name = fmt::format("{} {}{}", kind, mine, place_of(s));
   else if (second)
-    c.name = fmt::format(
-        "{} {} -> {}:{}", kind, s.kernel.peer.is_inet() ? peer.substr(0, peer.rfind(':')) : "?", mine,
-        s.kernel.local.is_inet() ? std::to_string(s.kernel.local.port) : s.kernel.local.text());
+    c.name = fmt::format("{} {} -> {}{}", kind,
+                         s.kernel.peer.is_inet() ? peer.substr(0, peer.rfind(':')) : "?", mine, place_of(s));
   else
     c.name = fmt::format("{} {} -> {}", kind, mine, peer.empty() ? "?" : peer);
   channel_of_[&s] = static_cast<ChannelId>(h_.channels.size());
   h_.channels.push_back(std::move(c));
 }
 
+// A port that the kernel has chosen is another one in each run, so it is nobody's name.
+void HistoryReader::find_chosen_ports() {
+  for (const Side& s : messages_->sides().all())
+    if (s.kernel.local.is_inet() && s.made_here && !s.bound && (s.datagrams || s.listening))
+      chosen_ports_.insert(port_of(s));
+}
+HistoryReader::Port HistoryReader::port_of(const Side& s) const {
+  return {h_.hosts[read_hosts_.at(s.host)].boot, s.kernel.net, s.datagrams, s.kernel.local.port};
+}
+std::string HistoryReader::place_of(const Side& s) const {
+  if (!s.kernel.local.is_inet()) return ":" + s.kernel.local.text();
+  return chosen_ports_.count(port_of(s)) ? "" : ":" + std::to_string(s.kernel.local.port);
+}
+
 void HistoryReader::read_channels() {
+  find_chosen_ports();
   // In the order in which the accepting side has them: so the third one is the third.
   auto first = [](const Side& s) {
     for (const Happening& h : s.happenings)

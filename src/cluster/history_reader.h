@@ -1,6 +1,10 @@
 // Makes a history of the logs of all hosts.
 #pragma once
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "cluster/history.h"
@@ -30,6 +34,8 @@ class HistoryReader {
   void find_wait_edges();
   void find_oddities();
 
+  using Port = std::tuple<std::string, uint64_t, bool, uint16_t>;  // boot, network, datagrams, number
+
   ProcessId id(uint32_t host, uint64_t log) const;
   Point given(const session::CallPlace& call) const;  // where it was made
   Point got(const session::CallPlace& call) const;    // where it returned
@@ -37,6 +43,9 @@ class HistoryReader {
   ChannelEnd end_of(const session::Side& side) const;
   ChannelKind kind_of(const session::Side& side) const;
   std::string owner(const session::Side& side) const;
+  void find_chosen_ports();
+  Port port_of(const session::Side& side) const;
+  std::string place_of(const session::Side& side) const;  // ":80", ":/run/x.sock"
   void found(Finding::Weight weight, const char* kind, HostId host, ProcessId process, std::string text);
 
   const RunFolder& run_;
@@ -49,6 +58,7 @@ class HistoryReader {
   std::vector<ProcessScan> scans_;
   std::unique_ptr<session::Messages> messages_;
   std::map<const session::Side*, ChannelId> channel_of_;
+  std::set<Port> chosen_ports_;  // by the kernel
 };
 
 }  // namespace backstep::cluster

@@ -174,7 +174,9 @@ class Scanner {
     }
   }
   void see_clock(const Event& e, int clock) {
-    const bool real = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    // The coarse clocks are late by up to a tick of the kernel's: no later end of a span, and seldom read
+    // alone.
+    const bool real = clock == CLOCK_REALTIME;
     const bool monotonic = clock == CLOCK_MONOTONIC && wall_minus_monotonic_;
     int64_t words[2];
     if ((!real && !monotonic) || e.pieces.empty() || e.pieces[0].bytes.size() != sizeof words) return;

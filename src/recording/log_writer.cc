@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "engine/layout.h"
+#include "recording/clock_pair.h"
 #include "recording/log_parts.h"
 #include "recording/shared_folder.h"
 #include "recording/tree.h"
@@ -215,10 +216,10 @@ bool LogWriter::open_chunk(uint64_t at_least) {
   chunk->first_tick = appender_.tick;
   chunk->first_order = appender_.order;
   chunk->capacity = static_cast<uint32_t>(size);
-  chunk->wall_ns = now_ns(CLOCK_REALTIME);
-  const uint64_t monotonic = now_ns(CLOCK_MONOTONIC);
-  chunk->monotonic_low = static_cast<uint32_t>(monotonic);
-  chunk->monotonic_high = static_cast<uint32_t>(monotonic >> 32);
+  const ClockPair clocks = read_clock_pair(now_ns);
+  chunk->wall_ns = clocks.wall_ns;
+  chunk->monotonic_low = static_cast<uint32_t>(clocks.monotonic_ns);
+  chunk->monotonic_high = static_cast<uint32_t>(clocks.monotonic_ns >> 32);
   chunk->header_crc = chunk_header_crc(*chunk);
   chunk_offset_ = file_size_;
   file_size_ += size;

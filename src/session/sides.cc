@@ -2,10 +2,16 @@
 #include "session/sides.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <set>
 
 #include "guest/syscall_print.h"
 
@@ -73,6 +79,19 @@ class SideReader {
         if (OpenFile* f = file_of(call, e.args[0]); f && e.args[1] != SHUT_RD)
           happen(sides_.side_of(host_, *f, true), Happening::Shut, here(call, true));
         return;
+      case SYS_bind:
+        return bind(call);
+      case SYS_poll:
+      case SYS_ppoll:
+        return polled(call);
+      case SYS_epoll_ctl:
+        if (e.args[1] == EPOLL_CTL_ADD)
+          sets_[static_cast<int>(e.args[0])].insert(static_cast<int>(e.args[2]));
+        if (e.args[1] == EPOLL_CTL_DEL) sets_[static_cast<int>(e.args[0])].erase(static_cast<int>(e.args[2]));
+        return;
+      case SYS_epoll_wait:
+      case SYS_epoll_pwait:
+        return found_in_set(call);
       case SYS_listen:
         if (OpenFile* f = file_of(call, e.args[0]))
           if (Side* side = sides_.side_of(host_, *f, true)) {
@@ -124,6 +143,51 @@ class SideReader {
         side->kernel.peer = guest::socket_address(p.bytes);
     happen(side, refused ? Happening::Refused : Happening::Connected, here(call, true), error);
   }
+  void bind(const ChannelCall& call) {
+    OpenFile* f = file_of(call, call.event.args[0]);
+    Side* side = f ? sides_.side_of(host_, *f, true) : nullptr;
+    if (!side) return;
+    for (const auto& p : call.event.pieces)
+      if (p.kind == recording::PieceKind::Text && p.arg == 1) {
+        const guest::SocketAddress address = guest::socket_address(p.bytes);
+        side->bound = !address.is_inet() || address.port != 0;
+      }
+  }
+  // Who is told that the other side is gone has seen the end, although nothing was read.
+  void polled(const ChannelCall& call) {
+    for (const auto& p : call.event.pieces)
+      if (p.kind == recording::PieceKind::OutAtArg && p.arg == 0)
+        for (size_t i = 0; i + sizeof(pollfd) <= p.bytes.size(); i += sizeof(pollfd)) {
+          pollfd entry;
+          std::memcpy(&entry, p.bytes.data() + i, sizeof entry);
+          if (entry.revents & (POLLHUP | POLLRDHUP)) hung_up(call, entry.fd);
+        }
+  }
+  // An epoll set answers with what the program has given it, mostly the descriptor; a set of one has no
+  // choice.
+  void found_in_set(const ChannelCall& call) {
+    const auto set = sets_.find(static_cast<int>(call.event.args[0]));
+    if (set == sets_.end()) return;
+    for (const auto& p : call.event.pieces)
+      if (p.kind == recording::PieceKind::OutAtArg && p.arg == 1)
+        for (size_t i = 0; i + sizeof(epoll_event) <= p.bytes.size(); i += sizeof(epoll_event)) {
+          epoll_event entry;
+          std::memcpy(&entry, p.bytes.data() + i, sizeof entry);
+          if (!(entry.events & (EPOLLHUP | EPOLLRDHUP))) continue;
+          const uint64_t data = entry.data.u64;
+          if (set->second.size() == 1)
+            hung_up(call, *set->second.begin());
+          else if (data <= INT_MAX && set->second.count(static_cast<int>(data)))
+            hung_up(call, static_cast<int>(data));
+        }
+  }
+  void hung_up(const ChannelCall& call, int fd) {
+    OpenFile* f = file_of(call, static_cast<uint64_t>(fd));
+    Side* side = f ? sides_.find_mutable(host_, *f, false) : nullptr;
+    // A socket that was never connected says so, too.
+    if (!side || (f->kind == OpenFile::Socket && !side->connected && !side->accepted)) return;
+    if (told_.insert(side).second) happen(side, Happening::SawEnd, here(call, false));
+  }
   // Is it the last descriptor of this process?
   void close(const ChannelCall& call, uint64_t fd) {
     auto it = call.table.find(static_cast<int>(fd));
@@ -161,6 +225,8 @@ class SideReader {
   uint32_t host_;
   uint64_t process_;
   CallPlace last_given_, last_got_;
+  std::map<int, std::set<int>> sets_;  // epoll descriptor -> those in it
+  std::set<const Side*> told_;         // of the end: once is enough
 };
 
 Sides::Sides(const std::vector<Channels*>& hosts) {

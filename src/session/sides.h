@@ -41,6 +41,7 @@ struct Side {
   OpenFile::Kind kind{};  // Pipe, SocketPair, Socket
   int end = 0;            // Pipe: 0 is what is read; SocketPair: which one
   bool datagrams = false, accepted = false, listening = false, connected = false, made_here = false;
+  bool bound = false;  // the program has chosen its port, or a path
   KernelName kernel;
   // SocketPair: the call that made both, if that was recorded.
   uint64_t pair_process = 0, pair_event = 0;

@@ -88,6 +88,9 @@ told = sorted((m["sent"]["process"].split("/")[0], m["bytes"]) for m in to)
 assert told == [(a, 8), (a, 8), (a, 8), (b, 6)], told
 firsts = {(m["sent"]["event"], m["received"]["event"]) for m in to if m["sent"]["process"].startswith(a)}
 assert len({s for s, _ in firsts}) == 3 and sorted(firsts) == sorted(firsts, key=lambda pair: pair[1]), firsts
+# A port that the kernel has chosen is in no name.
+names = {m["channel"] for m in to}
+assert sorted((n.split("/")[0], n.partition(":")[2]) for n in names) == [("udp " + a, ""), ("udp " + b, "7001 #1")], names
 lost = [u for u in run["unmatched"] if u["sent"] and u["peer"].endswith(":7999")]
 assert len(lost) == 1 and lost[0]["bytes"] == 6, run["unmatched"]
 PY
