@@ -28,15 +28,6 @@
 namespace backstep::cli {
 namespace {
 
-// "@FILE": the code is in a file.
-probe::Snippet snippet(const std::string& place, const std::string& code) {
-  if (!code.starts_with('@')) return {place, code, ""};
-  const std::string path = code.substr(1);
-  if (!std::filesystem::is_regular_file(path))
-    throw Error(fmt::format("cannot read the code for '{}': there is no file '{}'", place, path), kExitUsage);
-  return {place, probe::read_file(path), path};
-}
-
 Json report_json(const probe::Built& built) {
   Json places = Json::array();
   for (size_t i = 0; i < built.places.size(); i++) {
@@ -232,7 +223,7 @@ int probe_command(const Args& args) {
 
   asking.replay.check_deep = true;  // where the recording has checksums: anybody's code is run here
   probe::CompanionCode code;
-  for (size_t i = 0; i < places.size(); i++) code.snippets.push_back(snippet(places[i], arguments[i]));
+  for (size_t i = 0; i < places.size(); i++) code.snippets.push_back(probe::snippet(places[i], arguments[i]));
   for (size_t i = places.size(); i < arguments.size(); i++) code.sources.push_back({arguments[i], flags});
   if (python) return run_python(asking, code, tag);
   if (!check && !only_compile && output.empty())

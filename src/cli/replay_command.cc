@@ -46,7 +46,7 @@ probe::CompanionCode companion_code(const std::vector<std::string>& snippets, co
       throw Error(
           fmt::format("what is to run at '{}'? Place and code: --probe-at 'parse.c:42 puts(s->name);'", text),
           kExitUsage);
-    code.snippets.push_back({text.substr(0, blank), text.substr(blank + 1), ""});
+    code.snippets.push_back(probe::snippet(text.substr(0, blank), text.substr(blank + 1)));
   }
   for (const std::string& path : sources) {
     if (!probe::is_source_file(path))
@@ -111,7 +111,8 @@ int replay_command(const Args& args) {
       .type_name("SOURCE")
       .one_value_each();
   line.add_option("--probe-at", snippets,
-                  "likewise, statements of C++ at a place: --probe-at 'parse.c:42 puts(s->name);'")
+                  "likewise, statements of C++ at a place: --probe-at 'parse.c:42 puts(s->name);',\n"
+                  "or in a file: --probe-at 'parse.c:42 @names.cc'")
       .type_name("'PLACE CODE'")
       .one_value_each();
   line.add_option("--probe-flags", flags,

@@ -6,6 +6,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 namespace backstep::probe {
@@ -47,6 +48,21 @@ std::string file_name(std::string_view line) {
   }
   if (parts.empty()) return "";
   return parts.size() == 1 || parts[1].starts_with('/') ? parts.back() : parts[0] + "/" + parts[1];
+}
+
+// What the compiler says of a function in comments (-dA), where debug information is.
+struct FunctionEntry {
+  int line = 0;
+  unsigned long of = 0;  // the entry that has the rest: of a class's member, say
+  std::string code;      // its first label
+};
+
+// "	.value	0xa1c	# DW_AT_decl_line"
+unsigned long number_in(std::string_view line) {
+  const size_t digits = line.find_first_of("0123456789");
+  return digits == std::string_view::npos
+             ? 0
+             : std::strtoul(std::string(line.substr(digits)).c_str(), nullptr, 0);
 }
 
 bool is_start_function(const std::string& name) {
@@ -106,6 +122,39 @@ Assembly::Assembly(std::string text) : text_(std::move(text)) {
       now->lines[path].insert(number);
     }
   });
+  take_declared_lines();
+}
+
+void Assembly::take_declared_lines() {
+  std::map<std::string, std::string, std::less<>> functions;  // by their first labels
+  std::map<unsigned long, FunctionEntry> entries;
+  FunctionEntry* entry = nullptr;
+  std::string name;
+  each_line(text_, [&](std::string_view line) {
+    if (line.starts_with(".LFB")) functions.emplace(line.substr(0, line.find(':')), name);
+    if (!line.empty() && in_symbol(line[0]) && line[0] != '.') name = word(line, 0);
+    if (const size_t die = line.find("# (DIE ("); die != std::string_view::npos) {
+      const bool function = line.find("DW_TAG_subprogram", die) != std::string_view::npos;
+      entry = function ? &entries[number_in(line.substr(die))] : nullptr;
+    }
+    if (!entry) return;
+    if (line.find("# DW_AT_decl_line") != std::string_view::npos)
+      entry->line = static_cast<int>(number_in(line));
+    else if (line.find("# DW_AT_specification") != std::string_view::npos ||
+             line.find("# DW_AT_abstract_origin") != std::string_view::npos)
+      entry->of = number_in(line);
+    else if (line.find("# DW_AT_low_pc") != std::string_view::npos)
+      entry->code = word(line, 1 + directive(line).size());
+  });
+  for (const auto& [at, function] : entries) {
+    const auto named = functions.find(function.code);
+    if (named == functions.end()) continue;
+    const auto symbol = defined_.find(named->second);
+    const FunctionEntry* says = &function;
+    for (int depth = 0; depth < 4 && says->line == 0 && entries.count(says->of); depth++)
+      says = &entries.at(says->of);
+    if (symbol != defined_.end() && says->line) symbol->second.first_line = says->line;
+  }
 }
 
 std::string Assembly::without_definitions(const std::set<std::string>& symbols) const {

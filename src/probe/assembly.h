@@ -17,7 +17,8 @@ class Assembly {
     bool function = false, weak = false, global = false, thread_specific = false, read_only = false;
     // Of functions: lines of their code, by file.
     std::map<std::string, std::set<int>> lines;
-    int first_line = 0;  // of the first line entry: that of the declaration
+    // Of its name. (Its first line entry can be that of the bracket behind; debug information has both.)
+    int first_line = 0;
     std::string first_file;
   };
   const std::map<std::string, Symbol>& defined() const { return defined_; }
@@ -33,6 +34,8 @@ class Assembly {
   std::set<std::string> mentioned() const;
 
  private:
+  void take_declared_lines();
+
   std::string text_;
   std::map<std::string, Symbol> defined_;
   bool constructors_ = false;

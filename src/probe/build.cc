@@ -8,8 +8,10 @@
 #include "probe/build.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -50,6 +52,15 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// Behind the arrow of a lambda: `[](int n) -> void * {`. No program has members of these names.
+bool begins_type(std::string_view word) {
+  static const std::set<std::string_view> kWords{
+      "auto",     "bool",   "char",  "char8_t",  "char16_t", "char32_t", "const",
+      "decltype", "double", "enum",  "float",    "int",      "long",     "short",
+      "signed",   "struct", "union", "unsigned", "void",     "volatile", "wchar_t"};
+  return kWords.count(word) > 0;
+}
+
 Prepared prepare(const Snippet& snippet) {
   Prepared p;
   p.shown = snippet.file.empty() ? "--at " + snippet.place : snippet.file;
@@ -63,8 +74,8 @@ Prepared prepare(const Snippet& snippet) {
       from = t.offset + t.text.size();
       p.includes += std::string(t.text) + "\n";
     } else if (t.kind == Token::Kind::Name && is_keyword(t.text) && i &&
-               (tokens[i - 1].text == "." || tokens[i - 1].text == "->") && t.text != "template" &&
-               t.text != "operator") {
+               (tokens[i - 1].text == "." || (tokens[i - 1].text == "->" && !begins_type(t.text))) &&
+               t.text != "template" && t.text != "operator") {
       // In C it was a name.
       p.code += snippet.code.substr(from, t.offset + t.text.size() - from) + "_";
       from = t.offset + t.text.size();
@@ -287,6 +298,14 @@ bool is_source_file(const std::string& path) {
   for (const char* suffix : {".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".h", ".hh", ".hpp"})
     if (path.ends_with(suffix)) return true;
   return false;
+}
+
+Snippet snippet(const std::string& place, const std::string& code) {
+  if (!code.starts_with('@')) return {place, code, ""};
+  const std::string path = code.substr(1);
+  if (!std::filesystem::is_regular_file(path))
+    throw Error(fmt::format("cannot read the code for '{}': there is no file '{}'", place, path), kExitUsage);
+  return {place, read_file(path), path};
 }
 
 Built build(session::Session& session, const BuildRequest& request) {

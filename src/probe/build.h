@@ -16,6 +16,9 @@ struct Snippet {
   std::string file;  // that the code is in; empty: on the command line
 };
 
+// `code`: "@FILE" stands for what is in that file. Throws Error: it is not there.
+Snippet snippet(const std::string& place, const std::string& code);
+
 // A source file of the program with debug regions in it, or one that has debug code only.
 struct SourceFile {
   std::string path;

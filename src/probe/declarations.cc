@@ -335,6 +335,8 @@ std::string Declarations::declare(const Module* module, Dwarf_Die type, const st
     case DW_TAG_rvalue_reference_type:
       return around("&&");
     case DW_TAG_const_type:
+      // (Constant arrays are constant arrays of constants to C compilers.)
+      if (inner == "const" || inner.starts_with("const ")) return declare_of(module, type, inner, need);
       return declare_of(module, type, inner.empty() ? "const" : "const " + inner, need);
     case DW_TAG_volatile_type:
       return declare_of(module, type, inner.empty() ? "volatile" : "volatile " + inner, need);

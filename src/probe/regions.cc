@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "probe/complaints.h"
+#include "probe/includers.h"
 #include "probe/regions_unit.h"
 #include "session/modules.h"
 #include "symbols/program_index.h"
@@ -125,6 +126,14 @@ std::vector<const DeclaredVariable*> outlined(const auto& work) {
   return all;
 }
 
+// In its text, whatever the preprocessor takes away.
+bool mentions_regions(const std::string& text) {
+  const auto tokens = tokens_of(text);
+  return std::any_of(tokens.begin(), tokens.end(), [](const Token& t) {
+    return t.kind == Token::Kind::Name && (t.text == "BACKSTEP_BEGIN" || t.text == "rdb_begin");
+  });
+}
+
 // A call that was inlined begins with the line of the caller, in code that is the callee's already: lines of
 // other functions do not count.
 void drop_strangers(std::map<std::string, RecordedFunction>& recorded) {
@@ -176,9 +185,9 @@ Toolchain::Outcome Regions::run(const Unit& unit, const std::vector<std::string>
 void Regions::outline(Unit& unit) {
   auto all = arguments(unit, unit.code->regions().empty());
   const std::string to = unit.stem + ".outline.s";
-  for (const std::string& s :
-       {std::string("-S"), std::string("-O0"), std::string("-g1"), std::string("-fkeep-static-functions"),
-        absolute("", unit.path), std::string("-o"), to})
+  for (const std::string& s : {std::string("-S"), std::string("-O0"), std::string("-gdwarf-4"),
+                               std::string("-g1"), std::string("-dA"), std::string("-fkeep-static-functions"),
+                               absolute("", unit.path), std::string("-o"), to})
     all.push_back(s);
   run(unit, all);
   unit.outline.emplace(read_file(to));
@@ -220,6 +229,9 @@ Regions::Unit Regions::begin(const SourceFile& source) {
       if (const char* declared = site.unit->file_of(*scope); declared && code.file == declared) {
         r.file = code.file;
         r.lines.lines.insert(code.line);
+        r.marked |= code.statement && site.address != scope->entry;
+        auto& first = r.first[code.line].try_emplace(scope->entry, code.start).first->second;
+        first = std::min(first, code.start);
       }
     }
   }
@@ -228,9 +240,25 @@ Regions::Unit Regions::begin(const SourceFile& source) {
   return unit;
 }
 
+// A header by itself may be nothing, and is not what the program was made of.
+void Regions::add_includer(const SourceFile& header) {
+  const auto includers = includers_of(session_.program(), absolute("", header.path));
+  for (const std::string& source : includers) {
+    if (!fs::is_regular_file(source)) continue;
+    notes_.push_back(fmt::format("'{}' is compiled as part of '{}'", header.path, source));
+    add({source, header.flags});
+    return;
+  }
+  throw Error(
+      fmt::format("there are debug regions in '{}', but none where it is compiled by itself: give "
+                  "backstep probe the source that includes it{}",
+                  header.path, includers.empty() ? "" : fmt::format(", {}", includers.front())));
+}
+
 void Regions::add(const SourceFile& source) {
   Unit unit = begin(source);
   const auto& found = unit.code->regions();
+  if (found.empty() && mentions_regions(read_file(source.path))) return add_includer(source);
   if (found.empty() && !unit.only_debug_code)
     throw Error(
         fmt::format(
@@ -298,6 +326,12 @@ void Regions::find_places(Unit& unit, size_t number) {
     const auto recorded = unit.recorded.find(a.symbol);
     const std::string title = symbols::demangle(a.symbol);
     shown.name = title;
+    if (recorded == unit.recorded.end() && title.find("{lambda(") != std::string::npos)
+      throw Error(
+          fmt::format("{}: a debug region cannot stand in a lambda: debug information does not say which "
+                      "code is that lambda's. Put it in front of the lambda, or run the code by its "
+                      "place: backstep probe --at {}:{} 'CODE'",
+                      where, fs::path(file).filename().string(), region.next_line));
     if (recorded == unit.recorded.end()) continue;
     const int end = *a.now.lines.rbegin();
     if (region.next == "}" && region.next_line != end)
@@ -322,6 +356,14 @@ void Regions::find_places(Unit& unit, size_t number) {
         while (scope && scope->kind == Scope::kBlock) scope = site.unit->parent(scope);
         if (scope && key_of(*scope) && a.symbol == key_of(*scope)) pcs.insert(pc);
       }
+    if (const auto first = recorded->second.first.find(line);
+        pcs.empty() && !recorded->second.marked && first != recorded->second.first.end()) {
+      for (const auto& [entry, pc] : first->second) pcs.insert(pc);
+      notes_.push_back(
+          fmt::format("{}: the compiler has not noted where the statements of '{}' begin: the region "
+                      "runs in front of the first instruction that belongs to line {}",
+                      where, title, region.next_line));
+    }
     if (pcs.empty()) {
       std::vector<int> near;
       for (const int l : recorded->second.lines.lines)

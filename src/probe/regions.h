@@ -78,6 +78,7 @@ class Regions {
  private:
   struct Unit;
   Unit begin(const SourceFile& source);
+  void add_includer(const SourceFile& header);
   static std::optional<LineMove> move_of(const Unit& unit, const SourceFunction& around,
                                          const RecordedFunction& recorded, const std::string& file);
   std::string compare_code(const Unit& unit, std::map<std::string, std::string>& differ) const;

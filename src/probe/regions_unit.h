@@ -26,6 +26,11 @@ struct SourceFunction {
 struct RecordedFunction {
   FunctionLines lines;
   std::string file;
+  // Does the line table say where statements begin? (gcc forgets it where it optimises templates.)
+  bool marked = false;
+  // If not, of each line: the first address in the function and in each of its inlined copies, by where these
+  // begin.
+  std::map<int, std::map<uint64_t, uint64_t>> first;
 };
 
 // A variable that one region declares and another one uses.

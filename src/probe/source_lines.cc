@@ -31,7 +31,8 @@ std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionL
     if (removed)
       for (const auto& region : regions)
         if (region.first >= now.first && region.second <= end) move.removed_.push_back(region);
-    std::set<int> mapped;
+    // Where it was inlined its code begins with the line of its name, which may be in front of the bracket's.
+    std::set<int> mapped{recorded.first};
     for (const int line : now.lines) mapped.insert(move.recorded(line));
     size_t fits = 0, all = 0;
     // An empty statement is left of a region, which has a line in some compilations.

@@ -25,12 +25,14 @@ struct SetAside {
   uint64_t counter[2];  // xmm31: ticks, and what counts up to the limit (engine/translate_hot.cc)
   bool all_vectors;     // else only x87, SSE and AVX, and the rest is in the CPU as it was
   bool evex_seen;
+  bool quick;  // they were stored one by one, since x87 was not in use
   alignas(64) unsigned char xsave[kXsaveSize];
 };
 
 struct HotDebug {
-  bool ready;    // it can be called
-  bool running;  // it has control, or a function of the program that it has called
+  bool ready;         // it can be called
+  bool knows_in_use;  // XGETBV says which registers are not as they are at the start
+  bool running;       // it has control, or a function of the program that it has called
   // … was called from translated code, and the host has not had to look at it since
   bool on_hot;
   Address done, finish;  // of the module: what it returns to, what is called at the end

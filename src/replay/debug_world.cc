@@ -16,6 +16,7 @@
 // that was in the user's source. The module goes on to be called at the next place, as it was left.
 #include "replay/debug_world.h"
 
+#include <cpuid.h>
 #include <fmt/format.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -67,6 +68,12 @@ std::span<const uint8_t> bytes_of(const auto& value) {
   return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
 }
 
+bool knows_in_use() {
+  constexpr unsigned kXsaveLeaf = 0xd, kInUse = 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kXsaveLeaf, 1, &a, &b, &c, &d) && (a & kInUse);
+}
+
 // Between what the program prints.
 void print(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -111,6 +118,7 @@ void DebugWorld::load(const guest::ElfImage& elf) {
   const DebugClock clock(true);
   set_aside({context().tick, 0, context().rip}, process_.current().name);
   bs_debug.stack = start.stack;
+  bs_debug.knows_in_use = knows_in_use();
   bs_debug.tap = Tap::kNobodys, bs_debug.number = kNoTap;
   begin({start.entry}, {});
   context().gpr[RSP] = start.stack;

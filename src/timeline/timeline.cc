@@ -37,6 +37,19 @@ Arrival met(Arrival halt) {
   return halt;
 }
 
+// Checkpoints in the recording have no debug code's state.
+void tell_of_way_with_debug(double seconds, double without) {
+  constexpr double kLongSeconds = 3;
+  static bool told = false;
+  if (told || seconds - without < kLongSeconds) return;
+  told = true;
+  fmt::print(stderr,
+             "backstep: the debug code runs on the whole way there, so that its variables are right: that "
+             "takes some "
+             "{:.0f} s, and the recording's checkpoints cannot be used (--debug-state=keep uses them)\n",
+             seconds);
+}
+
 }  // namespace
 
 Timeline::Timeline(const ReplayOptions& options, const recording::Library& library,
@@ -99,10 +112,13 @@ void Timeline::keep(Worker& worker, const Position& at) {
 }
 
 void Timeline::store(Worker& worker, const Position& at, bool at_end) {
-  if (worker.has_debug()) return;
   gather_stored(false);
-  if (at_end ? stored_.due_at_end(at, ticks_per_second_) : stored_.due(at, ticks_per_second_))
-    stored_.make(worker, at, at_end);
+  if (at_end ? stored_.due_at_end(at, ticks_per_second_) : stored_.due(at, ticks_per_second_)) {
+    // Files are of the recorded program alone; which pages it wrote to is not counted while debug code runs.
+    Worker copy = worker.has_debug() ? worker.fork() : Worker();
+    copy.leave_debug();
+    stored_.make(copy ? copy : worker, at, at_end, !copy);
+  }
   if (wait_for_stored_) {
     gather_stored(true);
     stored_.forget_cost();
@@ -390,12 +406,15 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
     return arrival.why == Arrival::Stepped ? std::nullopt : std::optional(arrival);
   }
   const Moment target = mark ? mark->moment : log_.last();
+  // A forked process's debug code begins where the process does.
+  const bool debug_begins =
+      debug_ && !current_.has_debug() && now_ < debug_from_ && debug_from_ < target.position();
 
   current_.install(with_debug(current_, taps.worker));
   log_debug(current_);
   count_written(current_, now_, target.tick);
   Until until;
-  until.point = target.position();
+  until.point = debug_begins ? debug_from_ : target.position();
   // A debugger that wants to pass a breakpoint here steps over it, unless it has been told of something
   // behind the instruction before and goes on at once.
   until.fresh = phase_ < Phase::Place;
@@ -426,7 +445,7 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
     }
     learn(current_.took(), from, halt.at.tick);
     arrive(halt);
-    tell_debug(current_, halt.why == Arrival::There && !mark);
+    tell_debug(current_, halt.why == Arrival::There && !mark && !debug_begins);
     switch (halt.why) {
       case Arrival::AtTick:
         // Other code for a long way, but not for one of many short ones.
@@ -437,6 +456,11 @@ std::optional<Arrival> Timeline::forward_part(const Split& taps) {
         if (attention.stop_asked) return Arrival{.why = Arrival::Interrupted};
         continue;
       case Arrival::There:
+        if (debug_begins) {
+          enter_debug();
+          phase_ = Phase::Changed;
+          return std::nullopt;
+        }
         if (mark) return std::nullopt;
         store(current_, now_, true);
         return end_arrival();
@@ -642,6 +666,15 @@ Arrival Timeline::go_to(const Position& target) {
   for (const Checkpoint& c : checkpoints_)
     if (c.at > now_ && c.at <= target && (any || c.worker.has_debug()) && seconds_from(c, target) < from_here)
       elsewhere = true;
+  if (!any) {
+    double with = static_cast<double>(target.tick) / ticks_per_second_, without = with;
+    if (!elsewhere) with = from_here;
+    for (const Checkpoint& c : checkpoints_)
+      if (c.at <= target)
+        (c.worker.has_debug() ? with : without) =
+            std::min(c.worker.has_debug() ? with : without, seconds_from(c, target));
+    tell_of_way_with_debug(with, without);
+  }
   Worker before;
   if (keeps_debug()) before = current_.fork();
   if (elsewhere) {

@@ -96,13 +96,15 @@ cat >walk.c <<'C'
 struct node { struct node *next; int class; char name[8]; double weight; };
 static struct node *first;
 static unsigned long visits;
+static const long limits[2] = {2, 50};
+static const char *const words[][2] = {{"no", "yes"}};
 static int heavy(const struct node *n) { return n->weight > 2; }
 __attribute__((noinline)) static long walk(struct node *n, long start) {
   long sum = start;
   for (; n; n = n->next) {
     visits++;
     sum += n->class;
-    if (heavy(n)) visits += 10;
+    if (heavy(n) && visits < limits[1]) visits += 10;
   }
   return sum;
 }
@@ -112,7 +114,7 @@ int main(int argc, char **argv) {
     n->class = i * 7, n->weight = i + argc, n->next = first, first = n;
     snprintf(n->name, sizeof n->name, "n%d", i);
   }
-  return walk(first, argc) > 100;
+  return walk(first, argc) > 100 && words[0][argc & 1][0] == 'n';
 }
 C
 line() { grep -n "$2" "$1" | head -n 1 | cut -d: -f1; }
@@ -147,11 +149,12 @@ EOT
 diff wanted printed >&2 || fail "what C++ prints"
 gcc -g -O2 -no-pie -o walk walk.c
 expect 0 "$BACKSTEP" record -q -o "$T/recordings/walk" ./walk
-run walk --at "walk.c:$(line walk.c 'sum += n')" 'static int hits; printf("%d: %s %d %g %ld %lu\n", ++hits, n->name, n->class, n->weight, sum, visits); fflush(stdout);'
+run walk --at "walk.c:$(line walk.c 'sum += n')" 'static int hits; auto name = [](struct node *m) -> char * { return m->name; };
+    printf("%d: %s %d %g %s %ld %ld %lu\n", ++hits, name(n), n->class, n->weight, words[0][1], limits[0], sum, visits); fflush(stdout);'
 cat >wanted <<'EOT'
-1: n2 14 3 1 1
-2: n1 7 2 15 12
-3: n0 0 1 22 13
+1: n2 14 3 yes 2 1 1
+2: n1 7 2 yes 2 15 12
+3: n0 0 1 yes 2 22 13
 EOT
 diff <(sed 's/ [0-9]*$//' wanted) <(sed 's/ [0-9]*$//' printed) >&2 || fail "what C prints"
 ok
