@@ -33,6 +33,7 @@
 #include "session/event_set.h"
 #include "session/flow.h"
 #include "session/heap_report.h"
+#include "session/kind.h"
 #include "session/parting.h"
 #include "session/present.h"
 #include "session/profile.h"
@@ -545,7 +546,8 @@ class Rpc {
     return json;
   }
   Json check(const Params& p) {
-    const auto assertions = events::parse_assertions(p.get<std::string>("assertions"));
+    const auto assertions =
+        events::parse_assertions(p.get<std::string>("assertions"), session::event_forms());
     Json list = Json::array();
     if (auto* of = several(p)) {
       for (const auto& v : of->check(assertions, stretch_of_each(p), watcher())) {
