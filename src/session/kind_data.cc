@@ -27,6 +27,7 @@ void data_taps(Resolving& r, const events::Spec& spec) {
     tap.offers.value_type = place.type;
     tap.tap.start = place.address, tap.tap.length = place.size;
     tap.tap.from = place.from, tap.tap.to = place.to;
+    tap.tap.guard = place.guard;
   }
 }
 
