@@ -25,7 +25,8 @@ class Reader {
 
   template <class T>
   Reader& operator()(const char* name, T& field) {
-    if (const Data* found = data_.find(name)) set(*found, field);
+    if (const Data* found = data_.find(name); found && found->kind() != Data::Kind::Nothing)
+      set(*found, field);
     return *this;
   }
 
@@ -89,6 +90,17 @@ void take(Reader answer, Call& c) {
   answer("at", c.at)("tick", c.tick)("thread", c.thread)("function", c.function)("args", c.args)(
       "ret", c.ret)("end", c.end)("caller", c.caller)("left", c.left)("ticks", c.ticks)("tree", c.tree)(
       "process", c.process)("pid", c.pid);
+}
+
+void take(Reader answer, Syscall& c) {
+  answer("at", c.at)("tick", c.tick)("event", c.event)("process", c.process)("pid", c.pid)(
+      "thread", c.thread)("name", c.name)("nr", c.nr)("args", c.args)("raw", c.raw)("ret", c.ret)(
+      "errno", c.number)("text", c.text)("inexact", c.inexact)("denied", c.denied)("error", c.error);
+}
+
+void take(Reader answer, SyscallTotal& t) {
+  answer("name", t.name)("nr", t.nr)("calls", t.calls)("errors", t.errors)("bytes", t.bytes)("by_error",
+                                                                                             t.by_error);
 }
 
 void take(Reader answer, Value& v) {
@@ -287,6 +299,7 @@ std::optional<T> Stream<T>::next() {
 
 template class Stream<Hit>;
 template class Stream<Call>;
+template class Stream<Syscall>;
 template class Stream<DebugNote>;
 
 Session::Session(std::shared_ptr<Dialogue> dialogue) : dialogue_(std::move(dialogue)) {}
@@ -403,6 +416,21 @@ Stream<Call> Session::calls(const std::string& function, const CallsOptions& opt
                            .add("depth", options.depth)
                            .stretch(options),
                        "call"));
+}
+
+Stream<Syscall> Session::syscalls(const std::string& filter, const SyscallsOptions& options) {
+  return Stream<Syscall>(dialogue().begin("syscalls",
+                                          Params({{"filter", filter}, {"failed", options.failed}})
+                                              .add("limit", options.limit)
+                                              .add("last", options.last)
+                                              .add("strings", options.strings)
+                                              .stretch(options),
+                                          "syscall"));
+}
+
+std::vector<SyscallTotal> Session::syscall_totals(const std::string& filter, const Stretch& stretch) {
+  return read_list<SyscallTotal>(
+      ask("syscalls", Params({{"filter", filter}, {"summary", true}}).stretch(stretch))["totals"]);
 }
 
 Profile Session::profile(const ProfileOptions& options) {

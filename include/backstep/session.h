@@ -122,6 +122,30 @@ struct Call {
   int process = 0, pid = 0;            // of which process, if several were asked
 };
 
+// One system call.
+struct Syscall {
+  std::string at;
+  std::uint64_t tick = 0, event = 0;
+  int process = 0, pid = 0, thread = 0;
+  std::string name;
+  int nr = 0;
+  Data args, raw;     // by their names; and as they were in the registers (null: not in the log)
+  Data ret;           // -1: it failed; null: it did not return
+  std::string error;  // "ENOENT"; empty: it did not fail …
+  int number = 0;     // … else errno
+  std::string text;   // as strace would show it
+  bool inexact = false;
+  bool denied = false;  // not made: a filter of the program's own gave the result
+};
+
+// All system calls of one kind.
+struct SyscallTotal {
+  std::string name;
+  int nr = 0;
+  std::uint64_t calls = 0, errors = 0, bytes = 0;
+  Data by_error;
+};
+
 // What an expression is at the current time.
 struct Value {
   std::string expression, text;
@@ -328,6 +352,15 @@ struct CallsOptions {
   Processes processes = {};
 };
 
+struct SyscallsOptions {
+  bool failed = false;                        // only calls that failed
+  std::optional<std::uint64_t> limit = {};    // the first so many
+  std::optional<std::uint64_t> last = {};     // the last so many
+  std::optional<std::uint64_t> strings = {};  // bytes of each text, at most; 4096
+  std::string start = {}, end = {};
+  Processes processes = {};
+};
+
 struct ProfileOptions {
   std::uint64_t period = 100'000;  // ticks
   bool instructions = false;       // count all instructions instead
@@ -389,10 +422,10 @@ struct DebugNote {
 class Dialogue;  // with the process of a session
 class Request;
 
-// Hits or calls, which come while the session still looks for more. Whoever leaves the loop does not want the
-// rest: the stream cancels the search when it goes. A session answers one thing after the other: what it is
-// asked while a stream is open waits until the search is over, and what the search finds meanwhile is kept
-// for the stream.
+// Hits, calls or system calls, which come while the session still looks for more. Whoever leaves the loop
+// does not want the rest: the stream cancels the search when it goes. A session answers one thing after the
+// other: what it is asked while a stream is open waits until the search is over, and what the search finds
+// meanwhile is kept for the stream.
 template <class T>
 class Stream {
  public:
@@ -480,6 +513,10 @@ class BACKSTEP_API Session {
   std::vector<Verdict> check(const std::string& assertions, const Stretch& stretch = {});
   // Every call of a function, in the order in which they began.
   Stream<Call> calls(const std::string& function, const CallsOptions& options = {});
+  // The system calls, from the log alone: "write if ret < 0".
+  Stream<Syscall> syscalls(const std::string& filter = {}, const SyscallsOptions& options = {});
+  // … how many of each there were, the most frequent first.
+  std::vector<SyscallTotal> syscall_totals(const std::string& filter = {}, const Stretch& stretch = {});
   Profile profile(const ProfileOptions& options = {});
   std::vector<Coverage> coverage(const CoverageOptions& options = {});
 

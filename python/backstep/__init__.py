@@ -22,7 +22,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Union
 
-__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Frame", "Value", "Thread", "Bookmark", "Table", "Event", "Verdict", "Processes"]
+__all__ = ["open", "Session", "Error", "Cancelled", "Moment", "Hit", "Call", "Syscall", "Frame", "Value", "Thread", "Bookmark", "Table", "Event", "Verdict", "Processes"]
 __version__ = "0.1.0"
 
 CANCELLED = -32001
@@ -124,6 +124,29 @@ class Call:
     tree: Optional[List[Dict[str, Any]]] = None
     process: Optional[int] = None
     pid: Optional[int] = None
+
+
+@dataclass
+class Syscall:
+    """One system call. `args`: its arguments by their names in the table; `raw`: as they were in the registers (None: not in
+    the log); `ret`: -1 if it failed, then `error` has the name and `errno` the number; `text`: as strace would show it."""
+
+    at: str
+    tick: int
+    event: int
+    process: int
+    pid: int
+    thread: int
+    name: str
+    nr: int
+    args: Dict[str, Any]
+    raw: List[Optional[int]]
+    ret: Optional[int]
+    text: str
+    error: Optional[str] = None
+    errno: Optional[int] = None
+    inexact: bool = False
+    denied: bool = False
 
 
 @dataclass
@@ -407,6 +430,25 @@ class Session:
                 yield _make(Call, call)
         finally:
             stream.close()  # type: ignore[attr-defined]
+
+    def syscalls(self, filter: str = "", failed: bool = False, limit: Optional[int] = None, last: Optional[int] = None,
+                 start: Optional[str] = None, end: Optional[str] = None, strings: Optional[int] = None,
+                 processes: Processes = None) -> Iterator[Syscall]:
+        """The system calls, from the log alone: "write if ret < 0". `strings`: bytes of each text, at most (4096)."""
+        params = {"filter": filter, "failed": failed, "limit": limit, "last": last, "from": start, "to": end,
+                  "strings": strings, "processes": processes}
+        stream = self._stream("syscalls", params, "syscall")
+        try:
+            for call in stream:
+                yield _make(Syscall, call)
+        finally:
+            stream.close()  # type: ignore[attr-defined]
+
+    def syscall_totals(self, filter: str = "", failed: bool = False, start: Optional[str] = None,
+                       end: Optional[str] = None, processes: Processes = None) -> List[Dict[str, Any]]:
+        """Of each system call, the most frequent first: `name`, `calls`, `errors`, `bytes`, `by_error`."""
+        return self.ask("syscalls", filter=filter, failed=failed, summary=True, processes=processes,
+                        **{"from": start, "to": end})["totals"]
 
     def profile(self, period: int = 100_000, lines: bool = False, start: Optional[str] = None,
                 end: Optional[str] = None, processes: Processes = None, instructions: bool = False) -> Dict[str, Any]:

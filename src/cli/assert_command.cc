@@ -13,6 +13,7 @@
 #include "cli/facts.h"
 #include "cli/format.h"
 #include "session/assertions.h"
+#include "session/kind.h"
 
 namespace backstep::cli {
 namespace {
@@ -111,7 +112,7 @@ int assert_command(const Args& args) {
   if (arguments.empty())
     throw Error("what is asserted? For example: backstep assert 'never call abort'", kExitUsage);
   asking.take_dir(arguments, 1, 1);
-  const auto assertions = events::parse_assertions(assertions_in(arguments[0]));
+  const auto assertions = events::parse_assertions(assertions_in(arguments[0]), session::event_forms());
   if (assertions.empty()) throw Error(fmt::format("there is no assertion in '{}'", arguments[0]), kExitUsage);
 
   ProgressBar bar("checking");

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/facts.h"
 #include "cli/options.h"
-#include "events/spec.h"
+#include "session/kind.h"
 
 namespace backstep::cli {
 
@@ -15,15 +15,16 @@ int events_command(const Args& args) {
                    "Examples:\n  backstep events\n  backstep events --json");
   line.add_flag("--json", json, "JSON");
   if (auto status = line.parse_args(args)) return *status;
+  const auto grammar = events::grammar(session::event_forms());
   if (json) {
     Json list = Json::array();
-    for (const auto& row : events::grammar()) list.push_back({{"form", row.form}, {"meaning", row.meaning}});
+    for (const auto& row : grammar) list.push_back({{"form", row.form}, {"meaning", row.meaning}});
     fmt::print("{}\n", list.dump());
     return 0;
   }
   size_t width = 0;
-  for (const auto& row : events::grammar()) width = std::max(width, std::string(row.form).size());
-  for (const auto& row : events::grammar()) fmt::print("{:<{}}  {}\n", row.form, width, row.meaning);
+  for (const auto& row : grammar) width = std::max(width, std::string(row.form).size());
+  for (const auto& row : grammar) fmt::print("{:<{}}  {}\n", row.form, width, row.meaning);
   fmt::print(
       "\nConditions and values are C expressions over variables, members, registers ($rax), and $tick, "
       "$thread,\n"

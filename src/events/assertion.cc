@@ -12,10 +12,10 @@ namespace {
 constexpr size_t kLongestText = 1 << 20;
 constexpr size_t kMostAssertions = 1000;
 
-Event event_in(const Reader& r) {
+Event event_in(const Reader& r, Forms forms) {
   if (r.empty()) r.fail("an event is missing here, such as 'call malloc', 'foo.c:12' or 'write x'");
   try {
-    return parse(r.rest());
+    return parse(r.rest(), forms);
   } catch (const SpecError& e) {
     // The same mistake, where it stands in the whole.
     const std::string sentence(e.what());
@@ -46,15 +46,15 @@ void take_within(Reader& r, Assertion& a) {
   r.cut(at);
 }
 
-void read_always(Reader r, Assertion& a) {
+void read_always(Reader r, Assertion& a, Forms forms) {
   if (const size_t at = r.find("between"); at != std::string::npos && at > r.at()) {
     Reader bounds = r.behind(at, 7);
     const size_t middle = bounds.find("and");
     if (middle == std::string::npos) bounds.fail("write it as 'always P between A and B'");
     a.form = Assertion::Form::Between;
     a.expression = r.before(at).rest();
-    a.a = event_in(bounds.before(middle));
-    a.b = event_in(bounds.behind(middle, 3));
+    a.a = event_in(bounds.before(middle), forms);
+    a.b = event_in(bounds.behind(middle, 3), forms);
     return;
   }
   size_t at = r.find("at");
@@ -63,7 +63,7 @@ void read_always(Reader r, Assertion& a) {
     r.fail("write it as 'always P at E' or 'always P between A and B', with an expression P");
   a.form = Assertion::Form::AlwaysAt;
   a.expression = r.before(at).rest();
-  a.a = event_in(r.behind(at, 2));
+  a.a = event_in(r.behind(at, 2), forms);
 }
 
 void read_holder(Reader r, Assertion& a) {
@@ -78,17 +78,17 @@ void read_holder(Reader r, Assertion& a) {
   a.expression = data.rest();
 }
 
-void read_at_most(Reader r, Assertion& a) {
+void read_at_most(Reader r, Assertion& a, Forms forms) {
   expect_words(r, {"most"});
   const size_t column = r.at();
   a.form = Assertion::Form::AtMost;
   a.n = need_number(r, column, r.word(), "a number");
   expect_words(r, {"of"});
-  a.a = event_in(r);
+  a.a = event_in(r, forms);
 }
 
 // A is followed by B, A is preceded by B, A alternates with B
-bool read_pair(const Reader& r, Assertion& a) {
+bool read_pair(const Reader& r, Assertion& a, Forms forms) {
   for (size_t at = r.find("is"); at != std::string::npos; at = r.find("is", at + 1)) {
     Reader behind = r.behind(at, 2);
     const std::string word = behind.peek_word();
@@ -97,8 +97,8 @@ bool read_pair(const Reader& r, Assertion& a) {
     behind.word();
     expect_words(behind, {"by"});
     take_within(behind, a);
-    a.a = event_in(r.before(at));
-    a.b = event_in(behind);
+    a.a = event_in(r.before(at), forms);
+    a.b = event_in(behind, forms);
     return true;
   }
   const size_t at = r.find("alternates");
@@ -110,14 +110,14 @@ bool read_pair(const Reader& r, Assertion& a) {
   Reader behind = r.behind(at, 10);
   expect_words(behind, {"with"});
   a.form = Assertion::Form::Alternates;
-  a.a = event_in(r.before(at));
-  a.b = event_in(behind);
+  a.a = event_in(r.before(at), forms);
+  a.b = event_in(behind, forms);
   return true;
 }
 
 }  // namespace
 
-Assertion parse_assertion(const std::string& text) {
+Assertion parse_assertion(const std::string& text, Forms forms) {
   Assertion a;
   Reader r(text, 0, text.size());
   a.text = r.rest();
@@ -126,14 +126,14 @@ Assertion parse_assertion(const std::string& text) {
   const std::string word = behind.word();
   if (word == "never") {
     a.form = Assertion::Form::Never;
-    a.a = event_in(behind);
+    a.a = event_in(behind, forms);
   } else if (word == "always") {
-    read_always(behind, a);
+    read_always(behind, a, forms);
   } else if (word == "only") {
     read_holder(behind, a);
   } else if (word == "at" && behind.peek_word() == "most") {
-    read_at_most(behind, a);
-  } else if (!read_pair(r, a)) {
+    read_at_most(behind, a, forms);
+  } else if (!read_pair(r, a, forms)) {
     r.fail(
         "this is no assertion: 'never E', 'always P at E', 'always P between A and B', 'A is followed by B', "
         "'A "
@@ -143,7 +143,7 @@ Assertion parse_assertion(const std::string& text) {
   return a;
 }
 
-std::vector<Assertion> parse_assertions(const std::string& text) {
+std::vector<Assertion> parse_assertions(const std::string& text, Forms forms) {
   if (text.size() > kLongestText)
     throw Error("assertions of more than a million characters are refused", kExitUsage);
   std::vector<Assertion> list;
@@ -157,7 +157,7 @@ std::vector<Assertion> parse_assertions(const std::string& text) {
     if (list.size() == kMostAssertions)
       throw Error(fmt::format("more than {} assertions are refused", kMostAssertions), kExitUsage);
     try {
-      list.push_back(parse_assertion(part));
+      list.push_back(parse_assertion(part, forms));
       list.back().line = line;
     } catch (const SpecError& e) {
       if (text.find('\n') == std::string::npos) throw;

@@ -33,8 +33,8 @@ struct Assertion {
 
 // One on each line or behind each `;`; what stands behind a # is for people. Throws Error: in which line, and
 // a caret.
-std::vector<Assertion> parse_assertions(const std::string& text);
-Assertion parse_assertion(const std::string& text);
+std::vector<Assertion> parse_assertions(const std::string& text, Forms forms);
+Assertion parse_assertion(const std::string& text, Forms forms);
 
 // For help.
 const std::vector<KindHelp>& assertion_grammar();

@@ -3,10 +3,12 @@
 //
 // A specification is only read here; which places, addresses and moments of a recording it means is found out
 // above (session/resolve.h), where symbols are. docs/events.md has the grammar, and `backstep events` prints
-// it from the table here.
+// it from the kinds' own words.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,37 +18,35 @@
 
 namespace backstep::events {
 
-enum class Kind : uint8_t {
-  Place,    // in front of an instruction: a line, a function's first, an address
-  Tick,     // the first moment of a tick
-  Point,    // a control point
-  Every,    // each multiple of a number of ticks
-  Read,     // memory
-  Write,    // … whatever is written
-  Change,   // … written to, and different then
-  Access,   // … read or written to
-  Call,     // of a function, in front of its first instruction
-  Return,   // in front of the instruction that leaves it
-  Syscall,  // a system call
-  Signal,   // in front of its delivery
-  Thread,   // the call that starts one
-  Fork,     // the call that makes a process
-  Exec,     // the call that becomes another program
-  Output,   // the call that writes a text to stdout or stderr
-  Moment,   // one that has another name: a bookmark, 50%, a time
+class Reader;
+struct Spec;
+
+// For `backstep events`, documentation and completion.
+struct KindHelp {
+  const char* form;
+  const char* meaning;
 };
+
+// How a kind of event is written. Which kinds there are, and what each looks for, is said where recordings
+// are asked (session/kind.h): here they are only read.
+struct Form {
+  const char* word;  // that it begins with; one that is no word, such as @, sticks to the rest; empty: the
+                     // form of what begins with none
+  void (*read)(Reader&, Spec&);  // what stands behind that
+  std::initializer_list<KindHelp> help = {};
+};
+using Forms = std::span<const Form* const>;
 
 // One event that stands for itself.
 struct Spec {
-  Kind kind = Kind::Place;
+  const Form* kind = nullptr;
   std::string text;  // as it was written, with its condition
-  // Place: "foo.c:12", "0x401136", a function. Call, Return: a function. Data: an expression. Syscall,
-  // Signal: a name, empty: any. Output: the text.
-  std::string name;
+  // What these mean is each kind's own business.
+  std::string name;              // of a place, a function, data, a system call, a moment; a text
   std::optional<uint64_t> size;  // of data, if it was said
-  bool after = false;            // Syscall: behind the call
-  Tick tick = 0;                 // Tick, Point; Every: the period
-  Address pc = 0;                // Point
+  bool after = false;            // behind the call
+  Tick tick = 0;                 // a moment, a period
+  Address pc = 0;                // … an address in that tick; 0: its beginning
   Tick from = 0, to = ~0ull;     // the era that it is restricted to
   std::string condition;         // empty: none
   size_t condition_at = 0;       // its column in what was parsed
@@ -75,16 +75,13 @@ class SpecError : public Error {
   size_t column;
 };
 
-Event parse(const std::string& text);
+// `forms`: of all kinds; one of them has no word.
+Event parse(const std::string& text, Forms forms);
 
 // The simple events in it, in the order in which they are written.
 std::vector<const Spec*> specs_of(const Event& event);
 
-// For `backstep events`, documentation and completion.
-struct KindHelp {
-  const char* form;
-  const char* meaning;
-};
-const std::vector<KindHelp>& grammar();
+// What each of them looks like, and what can be made of them.
+std::vector<KindHelp> grammar(Forms forms);
 
 }  // namespace backstep::events

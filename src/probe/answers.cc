@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "events/spec.h"
+#include "session/kind.h"
 #include "session/resolve.h"
 #include "session/stack_text.h"
 #include "symbols/unwind.h"
@@ -18,26 +19,17 @@ using replayer::DebugAnswer;
 using replayer::DebugQuestion;
 
 DebugAnswer event_answer(session::Session& session, const std::string& text) {
-  using events::Kind;
   DebugAnswer answer;
-  const events::Event event = events::parse(text);
+  const events::Event event = session::parse_event(text);
   if (event.op != events::Event::Op::One) {
     answer.failure = "it is made of several events; callbacks can be asked for of one at a time";
     return answer;
   }
-  switch (event.spec.kind) {
-    case Kind::Read:
-    case Kind::Write:
-    case Kind::Change:
-    case Kind::Access:
-      answer.failure = "memory is watched by on_read and on_write, which take an address";
-      return answer;
-    case Kind::Output:
-      answer.failure = "output cannot be looked for while the run goes on; use 'syscall write'";
-      return answer;
-    default:
-      break;
-  }
+  const session::KindOfEvent& kind = session::kind_of(event.spec);
+  if (kind.memory) answer.failure = "memory is watched by on_read and on_write, which take an address";
+  if (kind.by_search)
+    answer.failure = "output cannot be looked for while the run goes on; use 'syscall write'";
+  if (!answer.failure.empty()) return answer;
   for (session::ResolvedTap& r : session::resolve(session, text, false).taps)
     answer.taps.list.push_back(std::move(r.tap));
   return answer;

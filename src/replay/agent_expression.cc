@@ -89,6 +89,7 @@ Captured capture(const CapturedExpression& expression, const Surroundings& aroun
   };
   if (!v.known) {
     if (v.why == Unknown::Memory) unreadable(v.value);
+    if (v.why == Unknown::Failed) result.bytes = {0};
     return result;
   }
   if (expression.capture == Capture::Scalar) give(&v.value, sizeof v.value);

@@ -62,7 +62,7 @@ enum Op : uint8_t {
 
   // Ours. Those of both worlds:
   kState = 0x80,  // operand: StateWord
-  kFail,          // the value is unknown
+  kFail,          // there is nothing: a thread-local variable that the thread has not got (yet)
   // Text of n bytes (the operand) is on the stack, eight bytes a word, its first word deepest, each word's
   // first
   // byte the lowest; below it the address of a text in memory, which ends with a NUL. -> 0 or 1
@@ -162,8 +162,9 @@ struct CapturedExpression {
 
 // A captured value: Scalar 8 bytes, Words `size`, Bytes `size`, Text as many as there were before the NUL.
 struct Captured {
-  bool readable = false;  // false: unknown. `bytes` then has the 8 bytes of the address that cannot be read,
-  std::vector<uint8_t> bytes;  // or nothing, if it was not for that
+  bool readable =
+      false;  // false: unknown. `bytes` then has the 8 bytes of the address that cannot be read, one
+  std::vector<uint8_t> bytes;  // if there is nothing to be read (kFail), or nothing, if it was not for that
 };
 Captured capture(const CapturedExpression& expression, const Surroundings& around);  // host world
 

@@ -42,6 +42,10 @@ uint32_t longest_record(const Tap& tap) {
 }  // namespace
 
 bool any_holds(const Tap& tap, const Surroundings& around, bool* failed) {
+  if (!tap.guard.empty()) {
+    const Value v = evaluate(tap.guard.data(), tap.guard.size(), around);
+    if (!v.known || !v.value) return false;
+  }
   if (tap.conditions.empty()) return true;
   for (const auto& c : tap.conditions) {
     const Value v = evaluate(c.data(), c.size(), around);

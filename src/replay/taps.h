@@ -74,6 +74,9 @@ struct Tap {
     Address start = 0, end = 0;
   };
   std::vector<Range> data = {}, code = {};  // Accesses: memory and instructions that count; none: all
+  // Bytecode of data: is this memory what is meant, at this moment? Empty: it always is. (A thread-local
+  // variable's block may be freed and others use its memory.) What cannot be evaluated is not.
+  std::vector<uint8_t> guard = {};
   static constexpr uint64_t kStores = 1, kLoads = 2;
 
   bool is_data() const { return kind >= Write && kind <= Store; }

@@ -1,17 +1,23 @@
 // What gdb and lldb ask about the recorded process besides registers and memory: documents (qXfer),
 // libraries, thread-local variables, files of /proc. All of it is about the present moment.
+#include <link.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "guest/syscall_table.h"
+#include "replay/bytecode.h"
 #include "serve/gdb_server.h"
+#include "symbols/elf_facts.h"
+#include "symbols/thread_locals.h"
 
 namespace backstep::serve {
 namespace {
@@ -42,6 +48,46 @@ std::vector<uint8_t> sent_signal(const timeline::LogIndex& log) {
   std::vector<uint8_t> bytes(sizeof info);
   std::memcpy(bytes.data(), &info, sizeof info);
   return bytes;
+}
+
+std::optional<uint64_t> word_at(Address at, const ReadGuest& read) {
+  const auto bytes = read(at, sizeof(uint64_t));
+  if (bytes.size() != sizeof(uint64_t)) return std::nullopt;
+  uint64_t word;
+  std::memcpy(&word, bytes.data(), sizeof word);
+  return word;
+}
+
+// The module that a struct link_map is about; 0: the program itself, statically linked.
+const symbols::Module* linked_module(const symbols::Program& program, Address link_map,
+                                     const ReadGuest& read) {
+  const uint64_t bias = link_map ? word_at(link_map, read).value_or(~0ull) : 0;
+  const Address dynamic = link_map ? word_at(link_map + offsetof(::link_map, l_ld), read).value_or(0) : 0;
+  for (const symbols::Module& module : program.modules()) {
+    try {
+      if (link_map ? module.bias == bias && dynamic >= module.start && dynamic < module.end
+                   : symbols::is_executable(module.elf().elf()))
+        return &module;
+    } catch (const Error&) {  // no ELF file
+    }
+  }
+  return nullptr;
+}
+
+// What bytecode comes to that asks for no registers.
+std::optional<uint64_t> value_of(const symbols::Code& code, const ReadGuest& memory) {
+  auto read = [](uint64_t address, uint64_t* to, unsigned size, const void* from) {
+    const auto bytes = (*static_cast<const ReadGuest*>(from))(address, size);
+    *to = 0;
+    if (bytes.size() != size) return false;
+    std::memcpy(to, bytes.data(), size);
+    return true;
+  };
+  const auto context = std::make_unique<Context>();
+  const replayer::Surroundings around{.ctx = *context, .read = read, .argument = &memory};
+  const auto bytes = code.bytes();
+  const replayer::Value v = replayer::evaluate(bytes.data(), bytes.size(), around);
+  return v.known ? std::optional(v.value) : std::nullopt;
 }
 
 }  // namespace
@@ -128,18 +174,13 @@ std::string GdbServer::thread_local_variable(std::string_view packet) {
   packet.remove_prefix(1);
   auto link_map = take_hex(packet);
   if (!link_map) return "E01";
-  if (!link_map_layout_) {
-    link_map_layout_.emplace();
-    for (const auto& file : timeline().log().files()) {
-      const std::string name = file.path.substr(file.path.rfind('/') + 1);
-      if (!name.starts_with("libc.so") && !name.starts_with("libc-") && !name.starts_with("libpthread"))
-        continue;
-      if ((*link_map_layout_ = link_map_layout(files_.stored(file.path)))) break;
-    }
-  }
-  auto address = thread_local_address(at().registers_of(*tid > 0 ? *tid : at().state().tid).fs_base,
-                                      *link_map, *offset, *link_map_layout_, at().memory());
-  if (address) return fmt::format("{:x}", *address);
+  const symbols::Program& program = at().session.program();
+  const symbols::Module* module = linked_module(program, *link_map, at().memory());
+  const symbols::Code* base = module ? program.thread_locals().base(*module) : nullptr;
+  if (!base) return error_text("where this library has thread-local variables is not known");
+  const Address fs_base = at().registers_of(*tid > 0 ? *tid : at().state().tid).fs_base;
+  if (auto block = value_of(symbols::Code(*base).fix(replayer::kStateFsBase, fs_base), at().memory()))
+    return fmt::format("{:x}", *block + *offset);
   return error_text("this thread has not got this thread-local variable at this moment");
 }
 

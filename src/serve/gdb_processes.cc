@@ -60,7 +60,6 @@ Debuggee& GdbServer::at() {
   if (a.view->log() != files_of_) {
     files_of_ = a.view->log();
     files_.of(a.view->timeline.log());
-    link_map_layout_.reset();
   }
   return *a.view;
 }

@@ -154,8 +154,7 @@ class GdbServer {
   uint64_t files_of_ = 0;  // which log's they are
   timeline::Attention ear_;
   PacketStream* stream_ = nullptr;
-  std::map<std::string, bool> has_probes_;                       // by library
-  std::optional<std::optional<LinkMapLayout>> link_map_layout_;  // in those; looked for once
+  std::map<std::string, bool> has_probes_;  // by library
 
   bool multiprocess_ = false, swbreak_ = false, hwbreak_ = false, exec_events_ = false, extended_ = false;
   int general_ = 0, continue_pid_ = 0, continue_tid_ = 0;  // 0: any

@@ -1,11 +1,4 @@
-// The x86-64 ABI for thread-local storage ("variant II") and the debugger interface of the dynamic linker
-// (<link.h>), seen from outside.
-//
-//   fs base -> tcbhead_t { tcb, dtv, … }     dtv[0] generation, dtv[n] = { storage of module n, to free }
-//
-// Modules that were there at the start lie below the thread control block, `l_tls_offset` bytes away; storage
-// of libraries that were opened later is allocated when a thread first touches it. Which number a module has
-// is in its link_map, at a place that differs between versions of glibc.
+// The debugger interface of the dynamic linker (<link.h>), seen from outside.
 #include "serve/loaded_libraries.h"
 
 #include <elf.h>
@@ -15,13 +8,10 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <map>
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "serve/packets.h"
-#include "symbols/symbols.h"
 
 namespace backstep::serve {
 namespace {
@@ -80,8 +70,6 @@ Address debug_pointer(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   }
   return 0;
 }
-
-namespace {}  // namespace
 
 std::vector<Loaded> loaded_libraries(const std::vector<uint8_t>& auxv, const ReadGuest& read) {
   std::vector<Loaded> result;
@@ -146,56 +134,6 @@ std::string libraries_document(const std::vector<Loaded>& libraries) {
       xml += fmt::format("<library name=\"{}\" lm=\"{:#x}\" l_addr=\"{:#x}\" l_ld=\"{:#x}\" lmid=\"{:#x}\"/>",
                          escaped(l.name), l.link_map, l.base, l.dynamic, l.list);
   return xml + "</library-list-svr4>";
-}
-
-std::optional<LinkMapLayout> link_map_layout(const std::string& libc_file) {
-  // struct { uint32_t bits, count, offset; }
-  struct Field {
-    uint32_t bits, count, offset;
-  };
-  try {
-    symbols::ElfFile file(libc_file);
-    auto field = [&](const char* name) -> std::optional<uint64_t> {
-      auto bytes = file.data(name, sizeof(Field));
-      if (!bytes) return std::nullopt;
-      Field f;
-      std::memcpy(&f, bytes->data(), sizeof f);
-      return f.bits == 64 && f.count == 1 ? std::optional<uint64_t>(f.offset) : std::nullopt;
-    };
-    auto module = field("_thread_db_link_map_l_tls_modid"),
-         offset = field("_thread_db_link_map_l_tls_offset");
-    if (!module || !offset) return std::nullopt;
-    return LinkMapLayout{*module, *offset};
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-std::optional<Address> thread_local_address(Address fs_base, Address link_map, uint64_t offset,
-                                            const std::optional<LinkMapLayout>& layout,
-                                            const ReadGuest& read) {
-  constexpr Address kUnallocated = ~0ull;
-  uint64_t module = 1;
-  if (link_map) {
-    if (!layout) return std::nullopt;
-    auto number = get<uint64_t>(read, link_map + layout->tls_module);
-    if (!number || !*number) return std::nullopt;
-    module = *number;
-  }
-  constexpr uint64_t kEntry = 16;
-  auto dtv = get<Address>(read, fs_base + 8);
-  if (dtv && *dtv) {
-    auto length = get<uint64_t>(read, *dtv - kEntry);  // how many modules it has room for
-    auto storage = get<Address>(read, *dtv + module * kEntry);
-    if (length && module <= *length && storage && *storage && *storage != kUnallocated)
-      return *storage + offset;
-  }
-  if (!link_map) return std::nullopt;
-  // Not touched yet; but if it lies at a fixed distance from the thread control block, it is there all the
-  // same.
-  auto distance = get<uint64_t>(read, link_map + layout->tls_offset);
-  if (!distance || *distance == 0 || *distance + 1 <= 1) return std::nullopt;
-  return fs_base - *distance + offset;
 }
 
 }  // namespace backstep::serve

@@ -1,5 +1,4 @@
-// What glibc's dynamic linker keeps in the guest's memory: the list of libraries, and where the thread-local
-// variables of each are.
+// What the dynamic linker keeps in the guest's memory for debuggers: the list of libraries.
 #pragma once
 #include <functional>
 #include <optional>
@@ -42,18 +41,5 @@ class KeptLibraries {
 bool has_exception_probes(const std::string& file);
 // … as gdb reads it (qXfer:libraries-svr4:read).
 std::string libraries_document(const std::vector<Loaded>& libraries);
-
-// Where glibc has what of its struct link_map: it tells libthread_db by descriptions in libc.so.6.
-struct LinkMapLayout {
-  uint64_t tls_module = 0, tls_offset = 0;
-};
-// From the file of the C library; nullopt: this is none that says so.
-std::optional<LinkMapLayout> link_map_layout(const std::string& libc_file);
-
-// The address of byte `offset` of a module's thread-local storage in the thread with this FS base. `link_map`
-// 0: the program itself, statically linked. nullopt: the thread has not got that storage (yet).
-std::optional<Address> thread_local_address(Address fs_base, Address link_map, uint64_t offset,
-                                            const std::optional<LinkMapLayout>& layout,
-                                            const ReadGuest& read);
 
 }  // namespace backstep::serve

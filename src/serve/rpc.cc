@@ -3,10 +3,6 @@
 // afterwards.
 #include "serve/rpc.h"
 
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,6 +29,7 @@
 #include "session/event_set.h"
 #include "session/flow.h"
 #include "session/heap_report.h"
+#include "session/kind.h"
 #include "session/parting.h"
 #include "session/present.h"
 #include "session/profile.h"
@@ -42,6 +39,7 @@
 #include "session/session.h"
 #include "session/several.h"
 #include "session/stepping.h"
+#include "session/syscalls.h"
 #include "timeline/moments.h"
 #include "trace/database.h"
 
@@ -189,18 +187,20 @@ class Rpc {
   }
 
   // The processes that a question is about, if it says so: "all", or a list of their numbers.
-  session::Several* several(const Params& p) {
-    if (!p.has("processes")) return nullptr;
+  std::vector<uint64_t> processes_named(const Params& p) {
     std::vector<uint64_t> numbers;
     if (p.is_text("processes")) {
       if (p.get<std::string>("processes") != "all")
         throw RpcError{kInvalidParams, "'processes' is a list of numbers, or \"all\""};
-      numbers = recording_.processes();
-    } else {
-      for (const uint64_t n : p.get<std::vector<uint64_t>>("processes"))
-        numbers.push_back(recording::find_process(recording_, n));
+      return recording_.processes();
     }
-    several_ = std::make_unique<session::Several>(options_, library_, recording_, numbers);
+    for (const uint64_t n : p.get<std::vector<uint64_t>>("processes"))
+      numbers.push_back(recording::find_process(recording_, n));
+    return numbers;
+  }
+  session::Several* several(const Params& p) {
+    if (!p.has("processes")) return nullptr;
+    several_ = std::make_unique<session::Several>(options_, library_, recording_, processes_named(p));
     several_->attention.fd = lines_.in();
     several_->attention.stop_wanted = [this] { return stop_wanted(); };
     return several_.get();
@@ -495,6 +495,8 @@ class Rpc {
                                 p.get<std::vector<std::string>>("values", {}),
                                 p.get<bool>("stack", false),
                                 {}};
+    if (p.has("limit") && p.has("last"))
+      throw RpcError{kInvalidParams, "'limit' is about the first matches and 'last' about the last ones"};
     if (auto* of = several(p)) {
       const auto count = of->log(
           request, stretch_of_each(p), p.get<uint64_t>("limit", ~0ull), p.get<uint64_t>("last", 0),
@@ -545,7 +547,8 @@ class Rpc {
     return json;
   }
   Json check(const Params& p) {
-    const auto assertions = events::parse_assertions(p.get<std::string>("assertions"));
+    const auto assertions =
+        events::parse_assertions(p.get<std::string>("assertions"), session::event_forms());
     Json list = Json::array();
     if (auto* of = several(p)) {
       for (const auto& v : of->check(assertions, stretch_of_each(p), watcher())) {
@@ -777,6 +780,35 @@ class Rpc {
   Lines lines_;
   std::deque<std::string> later_;
   timeline::Attention ear_;
+  // From the logs alone: nothing is replayed.
+  Json syscalls(const Params& p) {
+    session::SyscallsRequest request{p.get<std::string>("filter", ""),
+                                     p.get<bool>("failed", false),
+                                     {},
+                                     p.get<std::string>("from", ""),
+                                     p.get<std::string>("to", ""),
+                                     p.get<uint64_t>("limit", session::kAllCalls),
+                                     p.get<uint64_t>("last", session::kAllCalls)};
+    if (request.limit != session::kAllCalls && request.last != session::kAllCalls)
+      throw RpcError{kInvalidParams, "'limit' is about the first calls and 'last' about the last ones"};
+    request.processes =
+        p.has("processes") ? processes_named(p) : std::vector<uint64_t>{session().timeline().log().process()};
+    const bool summary = p.get<bool>("summary", false);
+    const auto strings = p.get<uint64_t>("strings", session::kJsonStrings);
+    session::SyscallTotals totals;
+    uint64_t count = 0;
+    const auto damaged = session::Syscalls(recording_, request).each([&](const events::Call& call) {
+      count++;
+      summary ? totals.add(call) : notify("syscall", session::syscall_json(call, strings));
+      return !stop_wanted();
+    });
+    Json json{{"count", count}};
+    if (summary) json["totals"] = totals.to_json();
+    for (const auto& log : damaged)
+      notify("note", {{"text", fmt::format("process #{}: {}", log.process, log.text)}});
+    return json;
+  }
+
   std::unique_ptr<probe::Companion> companion_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<session::EventSet> event_set_;
@@ -827,6 +859,9 @@ const std::map<std::string, Rpc::Row>& Rpc::methods() {
       {"allocs", {&Rpc::allocs, {"leaks", "uninitialised", "errors", "frees", "from", "to"}}},
       {"races", {&Rpc::races, {"from", "to"}}},
       {"sql", {&Rpc::sql, {"query", "limit"}}},
+      {"syscalls",
+       {&Rpc::syscalls,
+        {"filter", "failed", "summary", "strings", "limit", "last", "from", "to", "processes"}}},
       {"create_event", {&Rpc::create_event, {"spec", "action", "times", "values", "stack", "install"}}},
       {"install", {&Rpc::install, {"event_id"}}},
       {"uninstall", {&Rpc::uninstall, {"event_id"}}},
@@ -847,42 +882,6 @@ void serve_rpc(const ReplayOptions& options, const recording::Library& library,
                const recording::Recording& recording, int in, int out) {
   signal(SIGPIPE, SIG_IGN);
   Rpc(options, library, recording, in, out).serve();
-}
-
-void listen_rpc(const ReplayOptions& options, const recording::Library& library,
-                const recording::Recording& recording, const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    throw Error("the path of the socket is too long: " + path, kExitUsage);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const mode_t before = umask(0177);
-  const int bound = bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-  const int error = errno;
-  umask(before);
-  if (bound != 0) throw Error(fmt::format("cannot listen at {}: {}", path, errno_text(error)));
-  if (listen(listener.get(), 8) != 0)
-    throw Error(fmt::format("cannot listen at {}: {}", path, errno_text(errno)));
-  signal(SIGCHLD, SIG_IGN);  // nobody waits for them
-  fmt::print(stderr, "backstep: a session is at {}; Ctrl-C ends it\n", path);
-  for (;;) {
-    Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!client) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      throw Error("cannot take a client: " + errno_text(errno));
-    }
-    // Each client has a process of its own, which ends with this one.
-    const pid_t parent = getpid(), pid = fork();
-    if (pid < 0) throw Error("cannot make a process for a client: " + errno_text(errno));
-    if (pid > 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(0);
-    listener.reset();
-    for (int signo : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) signal(signo, SIG_DFL);  // the socket is not its own
-    serve_rpc(options, library, recording, client.get(), client.get());
-    _exit(0);
-  }
 }
 
 }  // namespace backstep::serve

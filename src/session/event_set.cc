@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "session/hits.h"
+#include "session/kind.h"
 
 namespace backstep::session {
 namespace {
@@ -23,9 +24,7 @@ constexpr uint64_t kInVain = 100'000;  // matches of spent events after which a 
 constexpr Tick kFirstTicks = 10'000;   // the next stop may be near
 
 bool is_data(const events::Event& event) {
-  using events::Kind;
-  return event.op == events::Event::Op::One && event.spec.kind >= Kind::Read &&
-         event.spec.kind <= Kind::Access;
+  return event.op == events::Event::Op::One && kind_of(event.spec).memory;
 }
 
 }  // namespace

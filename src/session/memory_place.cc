@@ -7,12 +7,16 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "session/fixed_reads.h"
 #include "session/hits.h"
 #include "session/session.h"
 #include "symbols/local_names.h"
+#include "symbols/thread_locals.h"
 
 namespace backstep::session {
 namespace {
@@ -89,69 +93,182 @@ symbols::Compiler::Place compiled_place(Session& session, const std::string& lva
   }
 }
 
-// Each thread's own: looked at when the thread begins and when it runs for the last time, because libraries
-// may have got theirs only then.
-std::vector<MemoryPlace> of_each_thread(Session& session, const std::vector<uint8_t>& address,
-                                        const MemoryPlace& any) {
+// What is thread-local, wherever the threads have it in the course of the run.
+//
+// Of the program's own variables, the distance from the thread pointer is all there is to know. Blocks of
+// libraries come and go: when one is opened or closed, when a thread touches its variables for the first
+// time. Where they are is told by a few words of memory (symbols::ThreadLocals::inputs), so whatever is
+// written to these is looked at: it may make a new place. At each place a guard says whether it is the
+// variable's at that moment.
+class PlacesOfThreads {
+ public:
+  // `address`: an expression for it.
+  PlacesOfThreads(Session& session, const std::string& address, const MemoryPlace& any)
+      : session_(session), address_(address), any_(any) {
+    for (const auto& input : session.program().thread_locals().inputs()) inputs_.push_back(input);
+  }
+
+  std::vector<MemoryPlace> find() {
+    find_threads();
+    moves_ = moves();
+    if (moves_) {
+      constexpr int kMostRounds = 8;
+      for (int round = 0; round < kMostRounds && !fresh_.empty(); round++) watch(std::exchange(fresh_, {}));
+    }
+    std::vector<MemoryPlace> places;
+    for (const auto& [thread, life] : threads_)
+      for (Address address : life.addresses)
+        places.push_back({address, any_.size, any_.type, life.first, life.end, guard(life, address)});
+    return places;
+  }
+  size_t threads() const {
+    return static_cast<size_t>(std::count_if(threads_.begin(), threads_.end(),
+                                             [](const auto& t) { return !t.second.addresses.empty(); }));
+  }
+
+ private:
   struct Life {
-    Tick first = 0, last = 0, end = ~0ull;
-    Address address = 0;
+    Tick first = ~0ull, last = 0, end = ~0ull;
+    uint64_t fs_base = 0;
+    std::set<Address> addresses;
   };
-  const timeline::LogIndex& log = session.timeline().log();
-  std::map<int, Life> threads;
-  const auto& turns = log.turns();
-  for (size_t i = 0; i < turns.size(); i++) {
-    Life& life = threads.try_emplace(turns[i].thread, Life{.first = turns[i].tick}).first->second;
-    life.last = turns[i].tick, life.end = i + 1 < turns.size() ? turns[i + 1].tick + 1 : ~0ull;
+  struct Watched {
+    int thread;
+    size_t input;
+    Address start;
+    auto operator<=>(const Watched&) const = default;
+  };
+
+  // The address, then where the inputs are; `fs_base` 0: of the thread at hand.
+  std::vector<replayer::CapturedExpression> values(uint64_t fs_base) {
+    symbols::EventVariables of;
+    if (fs_base) of.fs_base = fs_base;
+    const std::string text = "(unsigned long)(" + address_ + ")";
+    std::vector<replayer::CapturedExpression> list{session_.compiler().compile(text, 0, of).code};
+    for (const auto& input : inputs_) {
+      symbols::Code code = input.address;
+      if (fs_base) code.fix(replayer::kStateFsBase, fs_base);
+      list.push_back({code.bytes(), replayer::Capture::Scalar, 8});
+    }
+    return list;
   }
-  timeline::Sweep sweep;
-  timeline::Tap tap;
-  tap.kind = timeline::Tap::Moment;
-  tap.action = timeline::Tap::Log;
-  tap.values = {{address, replayer::Capture::Scalar, 8}};
-  for (const auto& [thread, life] : threads) {
-    tap.moments.push_back({{life.first, 0, 0}, 0});
-    tap.moments.push_back({{life.last, 0, 0}, 0});
-  }
-  tap.moments.push_back({log.last().position(), 0});
-  std::sort(tap.moments.begin(), tap.moments.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
-  sweep.taps.list.push_back(tap);
-  sweep.record = [&](const replayer::TapRecord& record, const uint8_t* bytes) {
+
+  static std::optional<Address> next_address(CapturedValues& captured) {
     bool readable = false;
     uint64_t value = 0;
-    const auto word = CapturedValues(bytes).next(&readable);
+    const auto word = captured.next(&readable);
     if (readable) std::memcpy(&value, word.data(), std::min(word.size(), sizeof value));
-    if (is_address(value)) threads[record.thread].address = value;
-    return true;
-  };
-  session.timeline().sweep(sweep);
-  std::vector<MemoryPlace> places;
-  for (const auto& [thread, life] : threads)
-    if (life.address) places.push_back({life.address, any.size, any.type, life.first, life.end});
-  return places;
-}
+    return readable && is_address(value) ? std::optional(value) : std::nullopt;
+  }
+
+  void take(int thread, CapturedValues& captured) {
+    if (const auto address = next_address(captured)) threads_[thread].addresses.insert(*address);
+    for (size_t i = 0; i < inputs_.size(); i++)
+      if (const auto start = next_address(captured); start && known_.insert({thread, i, *start}).second)
+        fresh_.push_back({thread, i, *start});
+  }
+
+  // Looked at when each begins and when it runs for the last time.
+  void find_threads() {
+    const timeline::LogIndex& log = session_.timeline().log();
+    const auto& turns = log.turns();
+    for (size_t i = 0; i < turns.size(); i++) {
+      Life& life = threads_[turns[i].thread];
+      life.first = std::min(life.first, turns[i].tick);
+      life.last = turns[i].tick, life.end = i + 1 < turns.size() ? turns[i + 1].tick + 1 : ~0ull;
+    }
+    timeline::Tap tap;
+    tap.kind = timeline::Tap::Moment;
+    tap.action = timeline::Tap::Log;
+    tap.values = {{symbols::Code().state(replayer::kStateFsBase).bytes(), replayer::Capture::Scalar, 8}};
+    for (auto& value : values(0)) tap.values.push_back(std::move(value));
+    for (const auto& [thread, life] : threads_) {
+      tap.moments.push_back({{life.first, 0, 0}, 0});
+      tap.moments.push_back({{life.last, 0, 0}, 0});
+    }
+    tap.moments.push_back({log.last().position(), 0});
+    std::sort(tap.moments.begin(), tap.moments.end(),
+              [](const auto& a, const auto& b) { return a.at < b.at; });
+    timeline::Sweep sweep;
+    sweep.taps.list.push_back(tap);
+    sweep.record = [&](const replayer::TapRecord& record, const uint8_t* bytes) {
+      CapturedValues captured(bytes);
+      if (const auto fs_base = next_address(captured)) threads_[record.thread].fs_base = *fs_base;
+      take(record.thread, captured);
+      return true;
+    };
+    session_.timeline().sweep(sweep);
+  }
+
+  // Does where it is depend on memory?
+  bool moves() {
+    constexpr uint64_t kSome = 0x10000;
+    const auto reads = fixed_reads(values(kSome).front().code);
+    return !reads || !reads->empty();
+  }
+
+  void watch(const std::vector<Watched>& inputs) {
+    timeline::Sweep sweep;
+    std::vector<int> owner;
+    for (const Watched& w : inputs) {
+      const Life& life = threads_[w.thread];
+      if (!life.fs_base) continue;
+      timeline::Tap tap;
+      tap.kind = timeline::Tap::Store;
+      tap.action = timeline::Tap::Log;
+      tap.start = w.start, tap.length = inputs_[w.input].size;
+      tap.from = life.first, tap.to = life.end;
+      tap.values = values(life.fs_base);
+      sweep.taps.list.push_back(std::move(tap));
+      owner.push_back(w.thread);
+    }
+    sweep.record = [&](const replayer::TapRecord& record, const uint8_t* bytes) {
+      CapturedValues captured(bytes);
+      take(owner[record.tap], captured);
+      return true;
+    };
+    session_.timeline().sweep(sweep);
+  }
+
+  std::vector<uint8_t> guard(const Life& life, Address address) {
+    if (!moves_ || !life.fs_base) return {};
+    symbols::EventVariables of;
+    of.fs_base = life.fs_base;
+    return session_.compiler().compile_condition(
+        fmt::format("(unsigned long)({}) == {:#x}", address_, address), 0, of);
+  }
+
+  Session& session_;
+  std::string address_;
+  MemoryPlace any_;
+  std::vector<symbols::ThreadLocals::Input> inputs_;
+  bool moves_ = false;
+  std::map<int, Life> threads_;
+  std::set<Watched> known_;
+  std::vector<Watched> fresh_;
+};
 
 }  // namespace
 
 std::vector<MemoryPlace> memory_of_threads(Session& session, const std::string& expression,
                                            std::optional<uint64_t> size, std::vector<std::string>& notes) {
-  std::vector<uint8_t> address;
   MemoryPlace any;
   if (size) {
-    const symbols::Compiled compiled = session.compiler().compile(expression, 0);
-    if (!compiled.of_thread) return {memory_at(session, expression, *size, notes)};
-    address = compiled.code.code, any.size = *size;
+    if (!session.compiler().compile(expression, 0).of_thread)
+      return {memory_at(session, expression, *size, notes)};
+    any.size = *size;
   } else {
     const auto place = compiled_place(session, expression);
     if (!place.of_thread) return {memory_of(session, expression, notes)};
-    address = place.address, any.size = place.size, any.type = place.type;
+    any.size = place.size, any.type = place.type;
   }
-  auto places = of_each_thread(session, address, any);
+  PlacesOfThreads threads(session, size ? expression : "&(" + expression + ")", any);
+  auto places = threads.find();
   if (places.empty())
     throw Error(fmt::format("'{}' cannot be read: it is no memory in any thread", expression), kExitUsage);
-  if (places.size() > 1)
+  if (threads.threads() > 1)
     notes.push_back(fmt::format("'{}' is thread-local: that of each of the {} threads is meant", expression,
-                                places.size()));
+                                threads.threads()));
   return places;
 }
 

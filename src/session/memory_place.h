@@ -13,8 +13,9 @@ class Session;
 struct MemoryPlace {
   Address address = 0;
   uint64_t size = 0;
-  symbols::TypeRef type;      // null: not known
-  Tick from = 0, to = ~0ull;  // it is this memory in [from, to): as long as its thread lives
+  symbols::TypeRef type;            // null: not known
+  Tick from = 0, to = ~0ull;        // it is this memory in [from, to): as long as its thread lives
+  std::vector<uint8_t> guard = {};  // bytecode: whether it is, within that; empty: always
 };
 
 // What an expression has to be is found out at the start of the process or, if it has no address then, at the

@@ -16,7 +16,6 @@ namespace {
 struct Segments {
   uint64_t low = ~0ull, high = 0;
   uint64_t offset = 0;  // in the file, of the lowest
-  std::optional<uint64_t> thread_local_size;
 };
 
 Segments segments_of(Elf* elf) {
@@ -29,10 +28,6 @@ Segments segments_of(Elf* elf) {
     if (p.p_type == PT_LOAD) {
       if (p.p_vaddr < s.low) s.low = p.p_vaddr, s.offset = p.p_offset;
       s.high = std::max(s.high, p.p_vaddr + p.p_memsz);
-    }
-    if (p.p_type == PT_TLS) {
-      const uint64_t align = std::max<uint64_t>(p.p_align, 1);
-      s.thread_local_size = (p.p_memsz + align - 1) / align * align;
     }
   }
   return s;
@@ -65,9 +60,6 @@ std::vector<symbols::Module> modules_of(const timeline::LogIndex& log, const rec
       if (!known.insert({file.key, m.bias}).second) continue;
       m.start = m.bias + segments.low;
       m.end = m.bias + segments.high;
-      // The program's own thread-local variables lie directly below the thread pointer.
-      if (modules.empty() && segments.thread_local_size)
-        m.tls_offset = static_cast<int64_t>(*segments.thread_local_size);
       modules.push_back(std::move(m));
     } catch (const Error&) {  // not ELF: nothing is known about it
       no_elf.insert(file.key);

@@ -155,9 +155,15 @@ ValueFacts Present::evaluate(const std::string& expression, const FrameState& st
     if (t.tid == now.tid) around.set(replayer::kStateThread, static_cast<uint64_t>(t.name));
   const replayer::Captured value = replayer::capture(compiled.code, around);
   facts.text = symbols::format(compiled, value.bytes, value.readable);
-  facts.json = symbols::to_json(compiled, value.bytes, value.readable);
-  if (value.readable) return facts;
-  facts.why = "it cannot be read here";
+  if (value.readable) {
+    facts.json = symbols::to_json(compiled, value.bytes, true);
+    return facts;
+  }
+  facts.why =
+      value.bytes.size() == 1
+          ? "this thread has none at this moment: it has not used this library's thread-local variables "
+            "yet, or the library is not loaded"
+          : "it cannot be read here";
   if (!around.lost_registers || !value.bytes.empty()) return facts;
   facts.text = "<not saved>";
   facts.why = "it was in a register that the functions called from here have used since";

@@ -1,375 +1,53 @@
-// One function per kind of event says which taps it is. A tap is in code (Pc), on data, at a period, or at
-// moments that the log knows: where system calls, signals, new threads and processes are needs no replay.
+// A specification becomes taps: its kind says which (session/kind.h), and each gets the condition and the era
+// that all kinds may have.
 #include "session/resolve.h"
 
-#include <sys/syscall.h>
-
 #include <algorithm>
-#include <charconv>
-#include <csignal>
+#include <cctype>
+#include <exception>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "base/nearest.h"
-#include "guest/syscall_table.h"
-#include "session/exits.h"
-#include "session/memory_place.h"
+#include "base/error.h"
+#include "session/kind.h"
 #include "session/session.h"
 #include "symbols/program_names.h"
 
 namespace backstep::session {
 namespace {
 
-std::string alternatives(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); i++)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  return text;
+// The conditions of a specification, at each of its places. False: it makes no sense at this one.
+bool add_condition(Resolving& r, const events::Spec& spec, ResolvedTap& tap, std::exception_ptr& failed) {
+  try {
+    symbols::Compiler& compiler = r.session.compiler();
+    if (!spec.condition.empty())
+      tap.tap.conditions = {compiler.compile_condition(spec.condition, tap.pc, tap.offers)};
+    if (!tap.only_if.empty())
+      tap.tap.conditions = {compiler.compile_condition(tap.only_if_and(spec.condition), tap.pc, tap.offers)};
+    return true;
+  } catch (const symbols::ExpressionError& e) {
+    if (!failed)
+      failed = std::make_exception_ptr(events::SpecError(r.text, spec.condition_at + e.column, e.sentence));
+    return false;
+  }
 }
 
-std::string did_you_mean(const std::vector<std::string>& near) {
-  return near.empty() ? "" : "; did you mean " + alternatives(near) + "?";
+// The taps of the `number`th specification of an event.
+void add_taps(Resolving& r, const events::Spec& spec, size_t number) {
+  auto& taps = r.result.taps;
+  const size_t first = taps.size();
+  kind_of(spec).taps(r, spec);
+  std::exception_ptr failed;
+  for (size_t i = first; i < taps.size(); i++) {
+    ResolvedTap& one = taps[i];
+    one.spec = number;
+    one.tap.from = std::max(one.tap.from, spec.from), one.tap.to = std::min(one.tap.to, spec.to);
+    one.tap.strict = true;
+    if (!add_condition(r, spec, one, failed)) taps.erase(taps.begin() + static_cast<ptrdiff_t>(i--));
+  }
+  if (!spec.condition.empty() && first == taps.size() && failed) std::rethrow_exception(failed);
 }
-
-using events::Kind;
-using events::Spec;
-using timeline::Moment;
-using timeline::Tap;
-
-constexpr size_t kMostPlaces = 100'000;  // of one event
-
-class Resolver {
- public:
-  Resolver(Session& session, const std::string& text, Resolved& result, bool uses_variables)
-      : session_(session), text_(text), result_(result), uses_variables_(uses_variables) {}
-
-  void add(const Spec& spec, size_t number) {
-    number_ = number;
-    const size_t first = result_.taps.size();
-    switch (spec.kind) {
-      case Kind::Place:
-        place(spec);
-        break;
-      case Kind::Tick:
-      case Kind::Point:
-        moment(spec);
-        break;
-      case Kind::Every:
-        period(spec);
-        break;
-      case Kind::Read:
-      case Kind::Write:
-      case Kind::Change:
-      case Kind::Access:
-        data(spec);
-        break;
-      case Kind::Call:
-        call(spec);
-        break;
-      case Kind::Return:
-        leave(spec);
-        break;
-      case Kind::Syscall:
-        syscalls(spec);
-        break;
-      case Kind::Signal:
-        signals(spec);
-        break;
-      case Kind::Thread:
-        from_log(session_.timeline().log().thread_starts());
-        break;
-      case Kind::Fork:
-        of_log(Tap::Fork);
-        break;
-      case Kind::Exec:
-        if (log().ends_with_exec()) from_log({log().last()});
-        break;
-      case Kind::Output:
-        output(spec);
-        break;
-      case Kind::Moment:
-        named_moment(spec);
-        break;
-    }
-    for (size_t i = first; i < result_.taps.size(); i++) {
-      ResolvedTap& r = result_.taps[i];
-      r.spec = number;
-      r.tap.from = std::max(r.tap.from, spec.from), r.tap.to = std::min(r.tap.to, spec.to);
-      r.tap.strict = true;
-      if (!condition(spec, r)) result_.taps.erase(result_.taps.begin() + static_cast<ptrdiff_t>(i--));
-    }
-    if (!spec.condition.empty() && first == result_.taps.size() && failed_) std::rethrow_exception(failed_);
-  }
-
- private:
-  const timeline::LogIndex& log() { return session_.timeline().log(); }
-  const symbols::Program& program() { return session_.program(); }
-
-  ResolvedTap& code(Address pc) {
-    if (result_.taps.size() >= kMostPlaces)
-      throw Error(fmt::format("'{}' is more than {} places in the code", text_, kMostPlaces), kExitUsage);
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = Tap::Pc;
-    r.tap.start = r.pc = pc;
-    return r;
-  }
-
-  // False: it makes no sense at this one of several places.
-  bool condition(const Spec& spec, ResolvedTap& r) {
-    try {
-      symbols::Compiler& compiler = session_.compiler();
-      if (!spec.condition.empty())
-        r.tap.conditions = {compiler.compile_condition(spec.condition, r.pc, r.offers)};
-      if (!r.only_if.empty())
-        r.tap.conditions = {compiler.compile_condition(r.only_if_and(spec.condition), r.pc, r.offers)};
-      return true;
-    } catch (const symbols::ExpressionError& e) {
-      if (!failed_)
-        failed_ = std::make_exception_ptr(events::SpecError(text_, spec.condition_at + e.column, e.sentence));
-      return false;
-    }
-  }
-
-  void place(const Spec& spec) {
-    uint64_t address = 0;
-    if (spec.name.starts_with("0x")) {
-      const char* end = spec.name.data() + spec.name.size();
-      auto [p, error] = std::from_chars(spec.name.data() + 2, end, address, 16);
-      if (error != std::errc() || p != end)
-        throw Error(fmt::format("'{}' is not an address", spec.name), kExitUsage);
-      code(address);
-      return;
-    }
-    const size_t colon = spec.name.rfind(':');
-    const bool line = colon != std::string::npos && colon > 0 && spec.name[colon - 1] != ':' &&
-                      colon + 1 < spec.name.size() &&
-                      spec.name.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-    if (!line) {
-      const bool body = uses_variables_ || !spec.condition.empty();
-      for (const auto& f : functions_named(program(), spec.name, !body))
-        code(body ? f.body : f.entry).offers.outer = symbols::EventVariables::kNotInlined;
-      return;
-    }
-    const std::string file = spec.name.substr(0, colon);
-    const int number = std::atoi(spec.name.c_str() + colon + 1);
-    for (const auto& m : lines_named(program(), file, number)) {
-      if (m.line != number)
-        result_.notes.push_back(
-            fmt::format("line {} of {} has no code; line {} is meant", number, file, m.line));
-      for (Address a : m.addresses) code(a).offers.outer = calls_out(a, m);
-    }
-  }
-
-  // How many of the functions that were inlined at a place are called by the line that it belongs to, so that
-  // they have not begun.
-  unsigned calls_out(Address pc, const symbols::LineMatch& line) {
-    const auto frames = program().frames_at(pc);
-    for (size_t i = 0; i < frames.size(); i++)
-      if (frames[i].line == line.line && frames[i].file == line.file) return static_cast<unsigned>(i);
-    return 0;
-  }
-
-  void moment(const Spec& spec) {
-    if (spec.kind == Kind::Point) {
-      // An address comes twice in a tick only where a signal handler begins inside of another: both count.
-      ResolvedTap& r = code(spec.pc);
-      r.tap.from = spec.tick, r.tap.to = spec.tick + 1;
-      return;
-    }
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = Tap::Moment;
-    r.tap.moments = {{{spec.tick, 0, 0}, 0}};
-  }
-
-  void named_moment(const Spec& spec) {
-    const Position at = session_.moment(spec.name);
-    if (at.pc && !at.event) {
-      ResolvedTap& r = code(at.pc);
-      r.tap.from = at.tick, r.tap.to = at.tick + 1;
-      return;
-    }
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = Tap::Moment;
-    r.tap.moments = {{at, 0}};
-    r.pc = at.pc;
-  }
-
-  void period(const Spec& spec) {
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = Tap::Period;
-    r.tap.length = spec.tick;
-  }
-
-  void data(const Spec& spec) {
-    for (const MemoryPlace& place : memory_of_threads(session_, spec.name, spec.size, result_.notes))
-      data_at(spec, place);
-  }
-
-  void data_at(const Spec& spec, const MemoryPlace& place) {
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = spec.kind == Kind::Read     ? Tap::Read
-                 : spec.kind == Kind::Change ? Tap::Write
-                 : spec.kind == Kind::Access ? Tap::Access
-                                             : Tap::Store;
-    r.offers.addr = r.offers.new_value = true;
-    r.offers.old_value = spec.kind != Kind::Read;
-    r.tap.start = place.address, r.tap.length = place.size;
-    r.tap.from = place.from, r.tap.to = place.to;
-    r.offers.value_type = place.type;
-  }
-
-  void call(const Spec& spec) {
-    const bool body = uses_variables_ || names_variables(spec.condition);
-    for (const auto& f : functions_named(program(), spec.name, !body)) {
-      ResolvedTap& r = code(body ? f.body : f.entry);
-      r.offers.args = true;
-      r.offers.function = f.entry;
-      r.offers.outer = symbols::EventVariables::kNotInlined;
-    }
-  }
-
-  void leave(const Spec& spec) {
-    size_t found = 0;
-    for (const auto& f : functions_named(program(), spec.name))
-      for (const Exit& exit : exits_of(program(), f)) {
-        ResolvedTap& r = code(exit.pc);
-        r.offers.retval = !exit.jump;
-        r.offers.function = f.entry;
-        r.offers.outer = symbols::EventVariables::kNotInlined;
-        r.only_if = exit.only_if;
-        found++;
-      }
-    if (!found)
-      throw Error(
-          fmt::format("'{}' does not return: its code has no ret and no jump to another function", spec.name),
-          kExitUsage);
-  }
-
-  ResolvedTap& from_log(const std::vector<Moment>& moments) {
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = Tap::Moment;
-    for (const Moment& m : moments) r.tap.moments.push_back({m.position(), m.event});
-    return r;
-  }
-
-  ResolvedTap& of_log(Tap::Kind kind) {
-    ResolvedTap& r = result_.taps.emplace_back();
-    r.tap.kind = kind;
-    r.tap.since = log().own();
-    return r;
-  }
-
-  // How an argument of a system call is to be read. What depends on another one is a mere word.
-  static symbols::EventVariables::CallArgument call_argument(const guest::ArgSpec& spec) {
-    using Kind = symbols::EventVariables::CallArgument::Kind;
-    using guest::Arg;
-    const std::string name = spec.name ? spec.name : "";
-    switch (spec.kind) {
-      case Arg::Int:
-      case Arg::Fd:
-      case Arg::Pid:
-      case Arg::Signal:
-        return {name, Kind::Int};
-      case Arg::Uint:
-      case Arg::Mode:
-        return {name, Kind::Unsigned};
-      case Arg::Long:
-        return {name, Kind::Long};
-      case Arg::Path:
-      case Arg::Str:
-        return {name, Kind::Text};
-      case Arg::None:
-      case Arg::Hex:
-      case Arg::Size:
-      case Arg::Flags:
-      case Arg::Enum:
-      case Arg::Ioctl:
-      case Arg::Fcntl:
-      case Arg::Prctl:
-      case Arg::Varies:
-      case Arg::Unknown:
-        return {name, Kind::Word};
-      default:
-        return {name, Kind::Pointer};
-    }
-  }
-
-  // Behind a call its arguments are still in their registers, unless it has loaded these, as sigreturn does:
-  // so which call it is has to be known.
-  static std::vector<symbols::EventVariables::CallArgument> call_arguments(const Spec& spec,
-                                                                           const std::set<uint64_t>& wanted) {
-    constexpr size_t kMost = 6;
-    if (wanted.size() != 1) {
-      if (spec.after) return {};
-      return std::vector<symbols::EventVariables::CallArgument>(kMost);
-    }
-    std::vector<symbols::EventVariables::CallArgument> arguments;
-    const guest::Syscall& row = guest::syscall_row(*wanted.begin());
-    if (spec.after && *wanted.begin() == SYS_rt_sigreturn) return {};
-    for (size_t i = 0; i < row.argc && i < kMost; i++) arguments.push_back(call_argument(row.args[i]));
-    return arguments;
-  }
-
-  void syscalls(const Spec& spec) {
-    constexpr unsigned kNumbers = 512;
-    std::set<uint64_t> wanted;
-    for (unsigned nr = 0; nr < kNumbers && !spec.name.empty(); nr++) {
-      const char* name = guest::syscall_row(nr).name;
-      if (name && spec.name == name) wanted.insert(nr);
-    }
-    if (!spec.name.empty() && wanted.empty()) {
-      Nearest nearest(spec.name, 3);
-      for (unsigned nr = 0; nr < kNumbers; nr++)
-        if (const char* name = guest::syscall_row(nr).name) nearest.offer(name);
-      throw Error(fmt::format("there is no system call '{}'{}", spec.name, did_you_mean(nearest.names())),
-                  kExitUsage);
-    }
-    ResolvedTap& r = of_log(Tap::Call);
-    r.offers.call_args = call_arguments(spec, wanted);
-    r.tap.numbers = std::move(wanted);
-    r.tap.after = spec.after;
-    r.offers.retval = spec.after;
-  }
-
-  void signals(const Spec& spec) {
-    int wanted = 0;
-    if (!spec.name.empty()) {
-      for (int signo = 1; signo < NSIG; signo++)
-        if (const char* name = sigabbrev_np(signo);
-            name && (spec.name == name || spec.name == std::string("SIG") + name))
-          wanted = signo;
-      if (!wanted) {
-        const std::string asked = spec.name.starts_with("SIG") ? spec.name : "SIG" + spec.name;
-        Nearest nearest(asked, 3);
-        for (int signo = 1; signo < NSIG; signo++)
-          if (const char* name = sigabbrev_np(signo)) nearest.offer(std::string("SIG") + name);
-        throw Error(fmt::format("there is no signal '{}'{}", spec.name, did_you_mean(nearest.names())),
-                    kExitUsage);
-      }
-    }
-    ResolvedTap& r = of_log(Tap::Signal);
-    if (wanted) r.tap.numbers = {static_cast<uint64_t>(wanted)};
-  }
-
-  void output(const Spec& spec) {
-    std::vector<Moment> moments;
-    for (uint64_t from = log().own();;) {
-      const auto m = session_.timeline().find_output(spec.name, from);
-      if (!m) break;
-      moments.push_back(*m);
-      from = m->event + 1;
-    }
-    from_log(moments);
-  }
-
-  Session& session_;
-  const std::string& text_;
-  Resolved& result_;
-  bool uses_variables_;
-  size_t number_ = 0;
-  std::exception_ptr failed_;
-};
 
 }  // namespace
 
@@ -447,10 +125,10 @@ std::string ResolvedTap::only_if_and(const std::string& condition) const {
 
 Resolved resolve(Session& session, const std::string& text, bool uses_variables) {
   Resolved result;
-  result.event = events::parse(text);
-  Resolver resolver(session, text, result, uses_variables);
+  result.event = parse_event(text);
+  Resolving resolving(session, text, result, uses_variables);
   const auto specs = events::specs_of(result.event);
-  for (size_t i = 0; i < specs.size(); i++) resolver.add(*specs[i], i);
+  for (size_t i = 0; i < specs.size(); i++) add_taps(resolving, *specs[i], i);
   return result;
 }
 

@@ -25,6 +25,7 @@
 #include <fmt/format.h>
 
 #include "recording/tree.h"
+#include "session/kind.h"
 #include "timeline/moments.h"
 #include "timeline/wall_clock.h"
 #include "timeline/windows.h"
@@ -301,7 +302,7 @@ std::vector<CountOfEach> Several::count(const std::vector<std::string>& specs, c
   std::vector<bool> composed;
   for (const std::string& spec : specs) {
     counts.emplace_back().sum.spec = spec;
-    composed.push_back(events::parse(spec).op != events::Event::Op::One);  // what cannot be read is told once
+    composed.push_back(parse_event(spec).op != events::Event::Op::One);  // what cannot be read is told once
   }
   ask(
       stretch,
@@ -373,7 +374,7 @@ std::vector<VerdictOfEach> Several::check(const std::vector<events::Assertion>& 
 
 Count Several::log(const LogRequest& request, const StretchOfEach& stretch, uint64_t limit, uint64_t last,
                    const std::function<bool(const AskedProcess&, const Hit&)>& hit, const Watcher& watcher) {
-  events::parse(request.spec);
+  parse_event(request.spec);
   Count sum{request.spec, 0, 0, ""};
   if (limit == 0) return sum;
   ask(

@@ -36,7 +36,8 @@ std::string pointed(const std::string& text, size_t column, const std::string& s
   return fmt::format("{}\n  {}\n  {}^", sentence, line, std::string(static_cast<size_t>(places), ' '));
 }
 
-std::vector<uint8_t> assembled(const Code& code, const Compilation& compilation) {
+std::vector<uint8_t> assembled(Code code, const Compilation& compilation) {
+  if (const auto fs_base = compilation.event().fs_base) code.fix(kStateFsBase, *fs_base);
   auto bytes = code.bytes();
   if (bytes.empty()) compilation.fail(0, "this expression is too long");
   return bytes;
@@ -79,6 +80,7 @@ void capture(Compilation& compilation, const Operand& o, Types& types, Compiled&
 
 std::string unreadable(const std::vector<uint8_t>& bytes) {
   uint64_t address = 0;
+  if (bytes.size() == 1) return "not allocated";
   if (bytes.size() < sizeof address) return "no value";
   std::memcpy(&address, bytes.data(), sizeof address);
   return fmt::format("cannot read {:#x}", address);

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct EventVariables {
   // around it is entered, or where the line begins that calls it.
   unsigned outer = 0;
   static constexpr unsigned kNotInlined = ~0u;  // … of the one that was not inlined
+
+  // Whose thread-local variables names mean: those of the thread with this FS base; none: of the thread at
+  // hand.
+  std::optional<uint64_t> fs_base = {};
 
   // Of a system call: $arg0 to $arg5, also by the names that the table has for them ($fd, $count). They are
   // in the call's registers, in front of it and, as the kernel keeps these, behind it.

@@ -32,6 +32,12 @@ Code& Code::append(const Code& code) {
   return *this;
 }
 
+Code& Code::fix(StateWord word, uint64_t value) {
+  for (Step& step : steps_)
+    if (step.op == kState && step.operand == word) step = {kConst64, value};
+  return *this;
+}
+
 std::vector<uint8_t> Code::bytes() const {
   constexpr size_t kFurthest = 65535;  // that a jump can say
   std::vector<size_t> position;

@@ -22,6 +22,8 @@ class Code {
   Code& extend(uint64_t bits, bool is_signed);  // of the word on top, only so many bits count
   Code& offset(uint64_t bytes);                 // adds to an address
   Code& append(const Code& code);
+  // A word of the state becomes a number that is known.
+  Code& fix(replayer::StateWord word, uint64_t value);
   // Over the next so many steps.
   Code& skip(size_t steps) { return op(replayer::kGoto, steps); }
   Code& skip_if(size_t steps) { return op(replayer::kIfGoto, steps); }

@@ -26,6 +26,7 @@ class Compilation : public TypeNames {
   // Where the text of a char*, char[] or std::string is; empty: it is none of them.
   std::optional<Code> text_address(const Operand& operand);
   [[noreturn]] void fail(size_t column, const std::string& sentence) const;
+  const EventVariables& event() const { return event_; }
 
   const Type* type_named(const std::string& name, bool top) override;
   bool is_variable(const std::string& name) override;

@@ -3,6 +3,7 @@
 #include <dwarf.h>
 
 #include "base/error.h"
+#include "symbols/elf_facts.h"
 #include "symbols/variables.h"
 
 namespace backstep::symbols {

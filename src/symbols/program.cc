@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "symbols/elf_facts.h"
 #include "symbols/program_index.h"
 #include "symbols/program_names.h"
+#include "symbols/thread_locals.h"
 #include "symbols/unwind_rules.h"
 #include "symbols/variables.h"
 
@@ -190,6 +192,11 @@ const ModuleIndex* Program::index_at(uint64_t address, const Module*& module) co
 FrameRules& Program::frame_rules() const {
   if (!frame_rules_) frame_rules_ = std::make_unique<FrameRules>();
   return *frame_rules_;
+}
+
+ThreadLocals& Program::thread_locals() const {
+  if (!thread_locals_) thread_locals_ = std::make_unique<ThreadLocals>(modules_);
+  return *thread_locals_;
 }
 
 std::vector<Function> Program::functions(const std::string& name, bool inlined) const {

@@ -20,9 +20,10 @@
 
 namespace backstep::symbols {
 
-class FrameRules;   // unwind_rules.h
-class ModuleIndex;  // program_index.h
-class Unit;         // program_unit.h
+class FrameRules;    // unwind_rules.h
+class ModuleIndex;   // program_index.h
+class ThreadLocals;  // thread_locals.h
+class Unit;          // program_unit.h
 struct Scope;
 
 // One ELF file as it was mapped.
@@ -31,10 +32,6 @@ struct Module {
   std::string file;             // where its contents are now (the recording's store)
   uint64_t start = 0, end = 0;  // guest addresses it spans
   uint64_t bias = 0;            // guest address - address in the file's headers
-  // Thread-local storage, if known (glibc): number of the module in the dtv; distance below the thread
-  // pointer.
-  std::optional<uint64_t> tls_module = {};
-  std::optional<int64_t> tls_offset = {};
 
   // Opened on first use and kept. Throws Error if it cannot be read or is not ELF, each time.
   const ElfFile& elf() const;
@@ -118,6 +115,7 @@ class Program {
   // For the rest of this layer. Null: nothing can be read there. Units and files of `module`'s own addresses.
   const ModuleIndex* index(const Module& module) const;
   FrameRules& frame_rules() const;
+  ThreadLocals& thread_locals() const;
 
  private:
   std::vector<Function> find_functions(const std::string& name, bool inlined, bool only_entries) const;
@@ -128,6 +126,7 @@ class Program {
   mutable std::vector<std::unique_ptr<ModuleIndex>> indexes_;    // null: not asked for yet
   mutable std::unordered_map<const void*, Function> functions_;  // that an address was in, by scope or symbol
   mutable std::unique_ptr<FrameRules> frame_rules_;
+  mutable std::unique_ptr<ThreadLocals> thread_locals_;
 };
 
 }  // namespace backstep::symbols

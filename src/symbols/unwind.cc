@@ -5,6 +5,7 @@
 //
 //   * a call of address 0 pushed a return address and nothing more;
 //   * "mov $15,%eax; syscall" is a signal's trampoline, below which the kernel put all registers;
+//   * generated code that has made no frame yet has its return address on top of the stack;
 //   * a frame pointer points to the caller's, with the return address above it.
 //
 // A stack is complete if it ends in a frame that says it has no caller. It is a stranger's memory: each step
@@ -16,7 +17,9 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
+#include "base/error.h"
 #include "symbols/unwind_rules.h"
 
 namespace backstep::symbols {
@@ -296,6 +299,7 @@ class Unwinder {
     if (!call_site_ && stack_.frames.size() == 1)
       if (auto function = program_.function_at(pc); function && function->entry == pc)
         return to(state_.rsp() + 8, rbp);
+    if (is_frameless(pc)) return to(state_.rsp() + 8, rbp);
     if (!rbp) return end(false);
     if (*rbp == 0 && by_pointer_) return end(true);
     constexpr uint64_t kLargestFrame = 8 << 20;
@@ -304,6 +308,49 @@ class Unwinder {
     if (!outer) return end(false);
     by_pointer_ = true;
     return to(*rbp + 16, *outer);
+  }
+
+  // Generated code at its first instruction, or that has made no frame: the frame pointer is still the
+  // caller's, or none. What is on top of the stack may be a return address that a call has left there, so
+  // what it leads to has to have been called as well.
+  bool is_frameless(uint64_t pc) const {
+    if (call_site_ || stack_.frames.size() != 1 || program_.module_at(pc)) return false;
+    const auto caller = state_.word(state_.rsp());
+    if (!caller || !is_behind_call(*caller)) return false;
+    const FrameRow* row = program_.frame_rules().at(program_, *caller - 1);
+    if (!row) return false;
+    State outer = state_;
+    outer.set(Registers::kRsp, state_.rsp() + 8);
+    outer.set(Registers::kRip, caller);
+    const auto cfa = cfa_of(*row, outer);
+    if (!cfa) return false;
+    if (row->rules[Registers::kRip].kind == FrameRule::kUndefined) return true;
+    const auto next = apply(row->rules[Registers::kRip], Registers::kRip, outer, *cfa);
+    return next && is_behind_call(*next);
+  }
+
+  // Is the instruction in front of an address of the program a call?
+  bool is_behind_call(uint64_t address) const {
+    constexpr size_t kLongest = 7;
+    const Module* module = program_.module_at(address);
+    if (!module || address - kLongest < module->start) return false;
+    std::string_view code;
+    try {
+      code = module->elf().bytes(address - kLongest - module->bias, kLongest);
+    } catch (const Error&) {  // its file cannot be read
+    }
+    if (code.size() < kLongest) return false;
+    auto byte = [&](size_t before) { return static_cast<uint8_t>(code[kLongest - before]); };
+    if (byte(5) == 0xe8) return true;
+    for (size_t length = 2; length <= kLongest; length++) {
+      const uint8_t mode = byte(length - 1) >> 6, operation = byte(length - 1) >> 3 & 7,
+                    base = byte(length - 1) & 7;
+      if (byte(length) != 0xff || operation != 2) continue;
+      const bool indexed = mode != 3 && base == 4;
+      const size_t distance = mode == 1 ? 1 : mode == 2 || (mode == 0 && base == 5) ? 4 : 0;
+      if (length == 2 + (indexed ? 1 : 0) + distance) return true;
+    }
+    return false;
   }
 
   bool is_start(uint64_t pc) {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "symbols/elf_facts.h"
 #include "symbols/program_index.h"
 #include "symbols/program_names.h"
 
@@ -88,24 +89,6 @@ bool in_own_frame(Dwarf_Attribute attribute) {
 }
 
 // A defined symbol of that name; `dynamic`: one that other modules see.
-std::optional<GElf_Sym> find_symbol(Elf* elf, const std::string& name, bool dynamic) {
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (!gelf_getshdr(section, &header) || header.sh_entsize == 0) continue;
-    if (header.sh_type != SHT_DYNSYM && (dynamic || header.sh_type != SHT_SYMTAB)) continue;
-    Elf_Data* table = elf_getdata(section, nullptr);
-    for (size_t i = 0; table && i < table->d_size / header.sh_entsize; i++) {
-      GElf_Sym symbol;
-      if (!gelf_getsym(table, static_cast<int>(i), &symbol) || symbol.st_shndx == SHN_UNDEF) continue;
-      const int type = GELF_ST_TYPE(symbol.st_info);
-      if (type != STT_OBJECT && type != STT_FUNC && type != STT_NOTYPE) continue;
-      const char* found = elf_strptr(elf, header.sh_link, symbol.st_name);
-      if (found && name == found) return symbol;
-    }
-  }
-  return {};
-}
-
 std::string linkage_name(Dwarf_Die die) {
   Dwarf_Attribute attribute;
   const char* name = dwarf_formstring(dwarf_attr_integrate(&die, DW_AT_linkage_name, &attribute));
@@ -118,26 +101,6 @@ bool is_variable(Dwarf_Die die) {
 }
 
 }  // namespace
-
-// The C library can be run as a program, too, but it has a name as a library.
-bool is_executable(Elf* elf) {
-  GElf_Ehdr header;
-  size_t count = 0;
-  if (!gelf_getehdr(elf, &header) || elf_getphdrnum(elf, &count) != 0) return false;
-  bool interpreted = header.e_type == ET_EXEC, named = false;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Phdr segment;
-    if (!gelf_getphdr(elf, static_cast<int>(i), &segment)) continue;
-    if (segment.p_type == PT_INTERP) interpreted = true;
-    if (segment.p_type != PT_DYNAMIC) continue;
-    Elf_Data* data =
-        elf_getdata_rawchunk(elf, static_cast<int64_t>(segment.p_offset), segment.p_filesz, ELF_T_DYN);
-    GElf_Dyn entry;
-    for (int n = 0; data && gelf_getdyn(data, n, &entry) && entry.d_tag != DT_NULL; n++)
-      if (entry.d_tag == DT_SONAME) named = true;
-  }
-  return interpreted && !named;
-}
 
 Variables::Variables(const Program& program) : program_(program), types_(Types::make(this)) {}
 
@@ -491,9 +454,11 @@ std::optional<Variable> Variables::symbol(const std::string& name) {
         if (is_executable(elf) != executables) continue;
         auto found = find_symbol(elf, name, false);
         if (!found) continue;
-        const bool function = GELF_ST_TYPE(found->st_info) == STT_FUNC;
+        const int type = GELF_ST_TYPE(found->st_info);
+        if (type == STT_TLS)
+          return Variable{types_->nothing(), thread_local_at(program_, module, found->st_value)};
         return Variable{
-            function ? types_->function() : types_->nothing(),
+            type == STT_FUNC ? types_->function() : types_->nothing(),
             {.kind = Storage::Kind::Memory, .code = Code().constant(found->st_value + module.bias)}};
       } catch (const Error&) {
       }

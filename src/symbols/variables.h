@@ -138,9 +138,7 @@ class Variables : public Definitions {
 
 // DWARF's description of where something is -> bytecode.
 Storage location(const Program& program, const Site& site, const Module* module, Dwarf_Attribute attribute);
-// Whether a file is the program, not one of its libraries.
-bool is_executable(Elf* elf);
-// The thread-local storage of a module: offset in it -> address. Empty: not known.
-std::optional<Code> thread_local_base(const Program& program, const Module& module);
+// A thread-local variable, so many bytes into the block of its module.
+Storage thread_local_at(const Program& program, const Module& module, uint64_t offset);
 
 }  // namespace backstep::symbols

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "symbols/program_index.h"
+#include "symbols/thread_locals.h"
 #include "symbols/unwind_rules.h"
 #include "symbols/variables.h"
 
@@ -18,7 +19,9 @@ namespace {
 
 using namespace replayer;
 
-struct Unsupported {};
+struct Unsupported {
+  const char* why = "where it is kept cannot be worked out here";
+};
 
 // gdb's number of a general register.
 std::optional<unsigned> general_register(uint64_t dwarf) {
@@ -49,8 +52,8 @@ class Translation {
     try {
       for (size_t i = 0; i < count; i++) step(ops[i]);
       return finish();
-    } catch (const Unsupported&) {
-      return {.why = "where it is kept cannot be worked out here"};
+    } catch (const Unsupported& e) {
+      return {.why = e.why};
     }
   }
 
@@ -225,8 +228,8 @@ class Translation {
 
   void thread_local_address() {
     pop();
-    auto base = thread_local_base(program_, *module_);
-    if (!base) throw Unsupported();
+    const Code* base = program_.thread_locals().base(*module_);
+    if (!base) throw Unsupported{"where its library has thread-local variables is not known"};
     code_.append(*base).op(kAdd);
     push();
   }
@@ -547,39 +550,12 @@ class Translation {
   int depth_ = 0;    // frame bases in frame addresses
 };
 
-// The thread-local block of the executable lies directly below the thread pointer.
-std::optional<int64_t> executable_offset(Elf* elf) {
-  size_t count = 0;
-  if (elf_getphdrnum(elf, &count) != 0) return {};
-  std::optional<int64_t> offset;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Phdr segment;
-    if (!gelf_getphdr(elf, static_cast<int>(i), &segment)) continue;
-    if (segment.p_type == PT_TLS) {
-      // glibc: the block's address is congruent to p_vaddr modulo the alignment
-      const uint64_t align = segment.p_align ? segment.p_align : 1;
-      if ((align & (align - 1)) == 0)
-        offset = static_cast<int64_t>((segment.p_memsz + align - 1 + (segment.p_vaddr & (align - 1))) &
-                                      ~(align - 1));
-      if (offset && (segment.p_vaddr & (align - 1)))
-        *offset -= static_cast<int64_t>(segment.p_vaddr & (align - 1));
-    }
-  }
-  return is_executable(elf) ? offset : std::nullopt;
-}
-
 }  // namespace
 
-std::optional<Code> thread_local_base(const Program&, const Module& module) {
-  auto offset = module.tls_offset;
-  if (!offset && !module.tls_module) offset = executable_offset(module.elf().elf());
-  if (offset) return Code().state(kStateFsBase).constant(static_cast<uint64_t>(*offset)).op(kSub);
-  if (!module.tls_module) return {};
-  // tcbhead_t::dtv, dtv_t of 16 bytes. A block that this thread has not asked for yet is ~0.
-  Code code;
-  code.state(kStateFsBase).offset(8).load(8).offset(*module.tls_module * 16).load(8);
-  code.op(kDup).op(kBitNot).skip_if(1).op(kFail);
-  return code;
+Storage thread_local_at(const Program& program, const Module& module, uint64_t offset) {
+  const Code* base = program.thread_locals().base(module);
+  if (!base) return {.why = "where its library has thread-local variables is not known"};
+  return {.kind = Storage::Kind::Memory, .code = Code(*base).offset(offset)};
 }
 
 Storage location(const Program& program, const Site& site, const Module* module, Dwarf_Attribute attribute) {

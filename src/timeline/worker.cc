@@ -88,6 +88,7 @@ void pack(Packer& p, const Taps& taps) {
   for (const Tap& t : taps.list) {
     p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
     p.put(t.after).put(t.from).put(t.to).put(t.off).put(t.function).put(t.vector);
+    p.put_bytes(t.guard.data(), t.guard.size());
     p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
     p.put_bytes(t.data.data(), t.data.size() * sizeof(Tap::Range));
     p.put_bytes(t.code.data(), t.code.size() * sizeof(Tap::Range));
@@ -109,6 +110,7 @@ Taps unpack_taps(Unpacker& u) {
     t.strict = u.get<bool>(), t.stack = u.get<bool>();
     t.after = u.get<bool>(), t.from = u.get<Tick>(), t.to = u.get<Tick>(), t.off = u.get<bool>();
     t.function = u.get<Address>(), t.vector = u.get<bool>();
+    t.guard = u.get_bytes();
     auto get_list = [&u](auto& list) {
       const std::vector<uint8_t> bytes = u.get_bytes();
       list.resize(bytes.size() / sizeof list[0]);

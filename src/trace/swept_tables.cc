@@ -16,6 +16,7 @@
 #include "session/accesses.h"
 #include "session/blocks.h"
 #include "session/calls.h"
+#include "session/kind.h"
 #include "session/present.h"
 #include "session/resolve.h"
 #include "timeline/moments.h"
@@ -30,11 +31,12 @@ using session::Stretch;
 using timeline::point_text;
 
 // A specification that is what was meant, however the texts in it look: a name could contain a condition.
-std::string checked_spec(const std::string& spec, events::Kind kind, const std::string& name) {
+std::string checked_spec(const std::string& kind, const std::string& name) {
+  const std::string spec = kind + " " + name;
   bool good = false;
   try {
-    const events::Event e = events::parse(spec);
-    good = e.op == events::Event::Op::One && e.spec.kind == kind && e.spec.name == name &&
+    const events::Event e = session::parse_event(spec);
+    good = e.op == events::Event::Op::One && e.spec.kind->word == kind && e.spec.name == name &&
            e.spec.condition.empty();
   } catch (const Error&) {
     good = false;
@@ -177,8 +179,7 @@ struct Watched {
 std::vector<Watched> watched_of(const Question& question) {
   std::vector<Watched> list;
   if (const auto names = equal_texts(question, "name")) {
-    for (const std::string& name : *names)
-      list.push_back({checked_spec("write " + name, events::Kind::Write, name), name});
+    for (const std::string& name : *names) list.push_back({checked_spec("write", name), name});
     return list;
   }
   constexpr int64_t kWord = 8, kMost = 1 << 20;
@@ -362,8 +363,7 @@ void sweep_variable(History& history, const Question& question, RowPull& pull, u
   VariableHistory variable(pull, process, name);
   bool more = true;
   const bool with_source = uses_source(question);
-  session::LogRequest request{
-      checked_spec("change " + name, events::Kind::Change, name), {"$old", "$new", name}, false, *stretch};
+  session::LogRequest request{checked_spec("change", name), {"$old", "$new", name}, false, *stretch};
   session.log(
       request,
       [&](const session::Hit& h) {
@@ -414,7 +414,7 @@ std::unique_ptr<Rows> open_executed(History& history, const Question& question) 
             const std::string place = fmt::format("{}:{}", file, *line);
             bool more = true;
             session.log(
-                {checked_spec("pc " + place, events::Kind::Place, place), {}, false, *stretch},
+                {checked_spec("pc", place), {}, false, *stretch},
                 [&](const session::Hit& h) {
                   return more = pull.put(
                              {number(process), file, *line, number(h.at.tick), number(h.at.pc),

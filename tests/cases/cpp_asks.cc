@@ -70,6 +70,15 @@ void questions(backstep::Session& s) {
   const auto tree = s.calls("main", {.tree = true, .depth = 1}).next()->tree;
   assert(std::any_of(tree.begin(), tree.end(), [](auto& n) { return n.function == "add" && n.count == 10; }));
 
+  const auto write = s.syscalls("write").next();
+  assert(write && write->name == "write" && write->args["fd"] == 1 && write->ret == 3 &&
+         write->error.empty());
+  assert(write->args["buf"] == "26\n" && write->text.starts_with("write(1, \"26\\n\", 3)"));
+  const auto failed = s.syscalls("", {.failed = true, .last = 1}).next();
+  assert(failed && failed->ret == -1 && !failed->error.empty() && failed->number > 0);
+  const auto totals = s.syscall_totals("write");
+  assert(totals.size() == 1 && totals[0].calls == 1 && totals[0].bytes == 3 && totals[0].errors == 0);
+
   assert(s.profile({.period = 1000}).samples > 0 && !s.profile().stacks.empty());
   const auto coverage = s.coverage();
   assert(coverage.size() == 1 && coverage[0].file.ends_with("sums.c") && coverage[0].executed.size() > 5);

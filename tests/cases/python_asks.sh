@@ -31,6 +31,14 @@ with backstep.open("one") as s:
     assert seen == [(n, n) for n in range(1, 11)], seen
     calls = list(s.calls("add"))
     assert [c.args[0]["value"] for c in calls] == list(range(1, 11)) and all(c.end == "returned" for c in calls)
+    (write,) = s.syscalls("write", strings=2)
+    assert (write.name, write.args["fd"], write.args["buf"], write.ret, write.error) == ("write", 1, "26", 3, None), write
+    failed = list(s.syscalls(failed=True, processes="all"))
+    assert failed and all(c.ret == -1 and c.error and c.errno for c in failed), failed
+    assert [c.at for c in s.syscalls(last=1)] == [list(s.syscalls())[-1].at] != [next(s.syscalls()).at]
+    assert not list(s.syscalls("write", end=write.at)) and len(list(s.syscalls("write", start=write.at))) == 1
+    (total,) = s.syscall_totals("write")
+    assert (total["name"], total["calls"], total["errors"], total["bytes"]) == ("write", 1, 0, 3), total
     (call,) = s.calls("main", tree=True, depth=1)
     assert {n["function"]: n["count"] for n in call.tree}["add"] == 10, call.tree
     table = s.sql("SELECT arg0, enter FROM calls WHERE function = 'add'")

@@ -9,6 +9,8 @@
 #include <random>
 #include <set>
 
+#include "session/kind.h"
+
 namespace backstep::events {
 namespace {
 
@@ -81,7 +83,7 @@ TEST(Matcher, agrees_with_an_obvious_one) {
   for (unsigned seed = 0; seed < 3000; seed++) {
     Random random(seed);
     const std::string text = random.event(3);
-    const Event event = parse(text);
+    const Event event = session::parse_event(text);
     const size_t specs = specs_of(event).size();
     std::vector<Moments> simple(specs);
     const uint64_t length = 1 + random.below(60), density = 1 + random.below(6);
@@ -106,7 +108,7 @@ TEST(Matcher, agrees_with_an_obvious_one) {
 }
 
 TEST(Matcher, a_moment_is_not_behind_itself) {
-  Matcher matcher(parse("main then main"));
+  Matcher matcher(session::parse_event("main then main"));
   EXPECT_FALSE(matcher.feed(0, at(1)));
   EXPECT_FALSE(matcher.feed(1, at(1)));
   for (uint64_t n = 2; n < 10; n++) {

@@ -10,9 +10,14 @@
 #include "replay/bytecode.h"
 #include "session/assertions.h"
 #include "session/fixed_reads.h"
+#include "session/kind.h"
 
 namespace backstep::events {
 namespace {
+
+std::vector<Assertion> read_assertions(const std::string& text) {
+  return parse_assertions(text, session::event_forms());
+}
 
 QueryCondition where(const std::string& condition, const char* type = "func_enter") {
   return parse_query(std::string("goto current forward ") + type + " where " + condition).where;
@@ -130,7 +135,7 @@ TEST(Query, mistakes_are_pointed_at) {
 }
 
 Assertion one_of(const std::string& text) {
-  const auto list = parse_assertions(text);
+  const auto list = read_assertions(text);
   EXPECT_EQ(list.size(), 1u) << text;
   return list.at(0);
 }
@@ -164,19 +169,19 @@ TEST(Assertion, forms) {
 
 TEST(Assertion, lines_and_remarks) {
   const auto list =
-      parse_assertions("# all of it\nnever call a; never call b # or c; d\n\n;never output \"x;#y\"\n");
+      read_assertions("# all of it\nnever call a; never call b # or c; d\n\n;never output \"x;#y\"\n");
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[0].line, 2u);
   EXPECT_EQ(list[1].text, "never call b");
   EXPECT_EQ(list[2].line, 4u);
   EXPECT_EQ(list[2].a.spec.name, "x;#y");
-  EXPECT_TRUE(parse_assertions(" # nothing").empty());
+  EXPECT_TRUE(read_assertions(" # nothing").empty());
 }
 
 TEST(Assertion, mistakes_are_pointed_at) {
   auto column = [](const std::string& text) -> size_t {
     try {
-      parse_assertion(text);
+      parse_assertion(text, session::event_forms());
     } catch (const SpecError& e) {
       return e.column;
     }
@@ -196,7 +201,7 @@ TEST(Assertion, mistakes_are_pointed_at) {
   EXPECT_EQ(column("only the owner of lock m writes x"), 9u);
   EXPECT_EQ(column("only the holder of lock m reads x"), 24u);
   try {
-    parse_assertions("never call a\nnver call b");
+    read_assertions("never call a\nnver call b");
     FAIL();
   } catch (const Error& e) {
     EXPECT_TRUE(std::string(e.what()).starts_with("line 2: ")) << e.what();
@@ -301,7 +306,7 @@ TEST(Assertion, any_text_is_stood) {
       {"call a is followed by call b within 100 ticks", "always x > 3 && y between call a and call b",
        "only the holder of lock &m writes x; never call abort if n > 3 # remark",
        "at most 3 of call a\ncall a alternates with call b"},
-      2, [](const std::string& text) { parse_assertions(text); });
+      2, [](const std::string& text) { read_assertions(text); });
 }
 
 TEST(Assertion, operands_are_told) {

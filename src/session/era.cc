@@ -1,5 +1,5 @@
 // The edges of an era, found in the logs.
-#include "cli/era.h"
+#include "session/era.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "timeline/log_index.h"
 #include "timeline/wall_clock.h"
 
-namespace backstep::cli {
+namespace backstep::session {
 
 using recording::Event;
 using timeline::MomentName;
@@ -93,4 +93,4 @@ Era::Side Era::side(uint64_t process, const Event& event) {
   return Side::Within;
 }
 
-}  // namespace backstep::cli
+}  // namespace backstep::session

@@ -1,4 +1,4 @@
-// A stretch of a recording, `--from MOMENT --to MOMENT`, for commands that read logs.
+// A stretch of a recording, from one moment to another, for whoever reads logs and replays nothing.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,7 +9,7 @@
 #include "recording/log_reader.h"
 #include "timeline/moments.h"
 
-namespace backstep::cli {
+namespace backstep::session {
 
 // [from, to): what happens at `to` itself is behind it. Moments (timeline/moments.h) are those of one
 // process, and cut the sequence of all processes where that one comes to them; but a time of the day is the
@@ -47,4 +47,4 @@ class Era {
   std::map<std::pair<int64_t, uint64_t>, std::optional<Tick>> ticks_;
 };
 
-}  // namespace backstep::cli
+}  // namespace backstep::session
