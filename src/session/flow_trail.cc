@@ -65,6 +65,20 @@ void add_sigreturn(const StepRecord& step, std::vector<Change>& changes) {
   changes.push_back({Change::SignalFrame, {Loc::Vector, 0}, 32 * 64, 0, 0, {}, false});
 }
 
+// Where an event has put memory that was not there before, or was elsewhere.
+std::optional<recording::AddressRange> mapped_by(const Event& e) {
+  if (e.kind == EventKind::Map && !(e.flags & (recording::kGone | recording::kRights)))
+    return recording::AddressRange{e.addr, e.addr + e.length};
+  const bool failed = e.result < 0 && e.result > -4096;
+  if (e.kind != EventKind::Syscall || failed) return std::nullopt;
+  const auto result = static_cast<uint64_t>(e.result);
+  if (e.nr == SYS_mmap) return recording::AddressRange{result, result + e.args[1]};
+  if (e.nr != SYS_mremap) return std::nullopt;
+  // What stays where it is has only grown.
+  const uint64_t kept = e.args[0] == result ? std::min(e.args[1], e.args[2]) : 0;
+  return recording::AddressRange{result + kept, result + e.args[2]};
+}
+
 }  // namespace
 
 std::shared_ptr<LoggedEvent> Trail::event(uint64_t number) {
@@ -335,13 +349,10 @@ std::optional<Position> Trail::mapped_before(const std::vector<Loc>& wanted, con
     Event e;
     Tick tick = 0;
     if (!recording::decode_event(bytes, tick, e)) return true;
-    const bool call = e.kind == EventKind::Syscall && e.nr == SYS_mmap;
-    const bool map = e.kind == EventKind::Map && !(e.flags & (recording::kGone | recording::kRights));
-    if (!call && !map) return true;
-    const auto start = call ? static_cast<uint64_t>(e.result) : e.addr;
-    const uint64_t size = call ? e.args[1] : e.length;
-    if (std::any_of(wanted.begin(), wanted.end(),
-                    [&](const Loc& l) { return l.where >= start && l.where - start < size; }))
+    const auto mapped = mapped_by(e);
+    if (mapped && std::any_of(wanted.begin(), wanted.end(), [&](const Loc& l) {
+          return l.where >= mapped->start && l.where < mapped->end;
+        }))
       last = Position{m.tick, m.event, 0};
     return true;
   });
