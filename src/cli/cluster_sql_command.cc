@@ -16,10 +16,10 @@ namespace backstep::cli {
 
 namespace {
 
-using Asking = std::function<void(trace::Database&, ProgressBar&)>;
+using UseTables = std::function<void(trace::Database&, ProgressBar&)>;
 
 // Opens a run as tables, and asks; the exit status.
-int with_tables(const std::string& name, const ReplayOptions& options, const Asking& ask) {
+int with_tables(const std::string& name, const ReplayOptions& options, const UseTables& ask) {
   OpenRun run(name, options);
   bool interrupted = false, damaged = false;
   {
