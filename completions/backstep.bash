@@ -46,7 +46,7 @@ _backstep() {
         mapfile -t COMPREPLY < <(compgen -W "record gather check ls info break step goto cuts mark blocked suspended delayed path svg events sql gdb --help" -- "$cur")
         return
       fi
-      options="--rsh --messages --causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --value --most --recorded --quick -q --quiet --explain --json --csv --no-cache -h --help"
+      options="--rsh --export --table --schema --replace --messages --causal --optimistic --count --last --name --back --remove --cut --depth --from --to --only -o --output --title --width --channel --value --most --recorded --quick -q --quiet --explain --json --csv --no-cache -h --help"
       ;;
     session) options="-p --process --listen --no-cache -h --help" ;;
     events) options="--json -h --help" ;;

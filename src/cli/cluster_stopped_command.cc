@@ -96,7 +96,7 @@ Json suspended_json(const OpenRun& run, const std::vector<Suspended>& all) {
   return rows;
 }
 
-void put_json(const Json& json) {
+void put_answer(const Json& json) {
   put_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -118,7 +118,7 @@ int cluster_suspended_command(const Args& args) {
   OpenRun run(q.words[0], q.replay);
   const Cut cut = run.cut(q.cut());
   const auto all = suspended_in(run, cut, q.quick);
-  q.json ? put_json(suspended_json(run, all)) : print_suspended(run, all);
+  q.json ? put_answer(suspended_json(run, all)) : print_suspended(run, all);
   for (const Suspended& s : all)
     if (!s.place->stopped) return kExitFailure;
   return 0;
@@ -156,7 +156,7 @@ int cluster_delayed_command(const Args& args) {
                     {"giver", name(d.giver)}});
   }
   if (q.json)
-    put_json(rows);
+    put_answer(rows);
   else if (rows.empty())
     put_line("the replay holds nobody back here");
   else

@@ -23,11 +23,11 @@ std::vector<std::string> names_in(const std::string& text) {
   return names;
 }
 
-const trace::Table& whole_table(const std::string& name) {
-  const trace::Table* table = trace::find_table(name);
+const trace::Table& whole_table(const trace::Database& database, const std::string& name) {
+  const trace::Table* table = database.find_table(name);
   if (!table) {
     std::vector<std::string> all;
-    for (const auto& t : trace::tables()) all.emplace_back(t.name);
+    for (const auto& t : database.tables()) all.emplace_back(t.name);
     throw Error(fmt::format("there is no table '{}'{}", name, did_you_mean(name, all)), kExitUsage);
   }
   if (!table->needs.empty())
@@ -39,12 +39,12 @@ const trace::Table& whole_table(const std::string& name) {
   return *table;
 }
 
-trace::ExportWish wish_of(const std::string& what, const std::string& name) {
+trace::ExportWish wish_of(const trace::Database& database, const std::string& what, const std::string& name) {
   trace::ExportWish wish;
   if (what.empty()) {
-    wish.tables = trace::whole_tables();
+    wish.tables = trace::whole_tables(database);
   } else if (SqlExport::names_tables(what)) {
-    for (const std::string& table : names_in(what)) wish.tables.push_back(&whole_table(table));
+    for (const std::string& table : names_in(what)) wish.tables.push_back(&whole_table(database, table));
   } else {
     wish.query = what;
     wish.name = name.empty() ? "query" : name;
@@ -79,7 +79,7 @@ bool SqlExport::names_tables(const std::string& text) {
 }
 
 void SqlExport::run(trace::Database& database, ProgressBar& bar, const std::string& what, bool json) const {
-  const trace::ExportWish wish = wish_of(what, name);
+  const trace::ExportWish wish = wish_of(database, what, name);
   std::vector<std::string> names;
   for (const trace::Table* t : wish.tables) names.emplace_back(t->name);
   if (!wish.query.empty()) names.push_back(wish.name);

@@ -1,4 +1,4 @@
-// `backstep sql --export`: tables and answers for other programs.
+// `backstep sql --export` and `cluster sql --export`: tables and answers for other programs.
 #pragma once
 #include <string>
 

@@ -186,9 +186,9 @@ class OneTable {
 
 }  // namespace
 
-std::vector<const Table*> whole_tables() {
+std::vector<const Table*> whole_tables(const Database& database) {
   std::vector<const Table*> all;
-  for (const Table& t : tables())
+  for (const Table& t : database.tables())
     if (t.needs.empty()) all.push_back(&t);
   return all;
 }

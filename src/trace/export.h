@@ -59,6 +59,6 @@ struct ExportedRows {
 std::vector<ExportedRows> run_export(Database& database, Export& target, const ExportWish& wish,
                                      const std::function<void(double done)>& progress);
 // Those that can be exported as a whole: they need not be told what to look for.
-std::vector<const Table*> whole_tables();
+std::vector<const Table*> whole_tables(const Database& database);
 
 }  // namespace backstep::trace

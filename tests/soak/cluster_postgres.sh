@@ -15,7 +15,7 @@ cp "$BACKSTEP" user/backstep
 cp -r "$(dirname "$BACKSTEP")/lib" user/ 2>/dev/null || true
 export BACKSTEP_DIR=$T/user/recordings  # gather packs what is there
 as="setpriv --reuid=postgres --regid=postgres --clear-groups env HOME=$T/user XDG_CACHE_HOME=$T/user/cache"
-cd user
+cd user || exit 1
 settings="-c fsync=off -c shared_buffers=16MB -c max_connections=20 -c autovacuum=off -c unix_socket_directories="
 cat >primary.sh <<SH
 $bin/initdb -D primary -N -A trust -U me >init.log 2>&1

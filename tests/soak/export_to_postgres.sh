@@ -71,6 +71,17 @@ expect 0 sql --export "$address" --table steps run "SELECT process, enter AS tic
 is "SELECT count(*), max(ret) FROM steps" "12|66"
 is "SELECT count(*) FROM pg_indexes WHERE tablename = 'steps'" 1
 
+say "a run of two hosts"
+"$BACKSTEP" record -q --host A -o a sh -c 'echo one; echo two' 2>/dev/null | "$BACKSTEP" record -q --host B -o b sh -c "cat; exec ./text" >/dev/null || true
+expect 0 "$BACKSTEP" cluster gather a b -o both
+expect 0 "$BACKSTEP" cluster sql --export "$address" --schema two both
+is "SELECT count(*) > 0 FROM two.messages WHERE sender LIKE 'A/%'" t
+is "SELECT string_agg(name, ',' ORDER BY name) FROM two.hosts" A,B
+is "SELECT count(*) FROM two.syscalls s LEFT JOIN two.processes p ON p.name = s.process WHERE p.name IS NULL" 0
+is "SELECT count(*) = (SELECT count(*) FROM two.messages) FROM two.messages m JOIN two.syscalls s ON s.process = m.sender AND s.event = m.sent_event" t
+expect 0 "$BACKSTEP" cluster sql --export "$address" --table said both "SELECT sender, sum(bytes) AS bytes FROM messages GROUP BY 1"
+is "SELECT data_type FROM information_schema.columns WHERE table_name = 'said' AND column_name = 'sender'" text
+
 say "no server, no database, no rights"
 expect 1 sql --export "postgresql://me@/postgres?host=$T" run
 says 'export to PostgreSQL has failed'
