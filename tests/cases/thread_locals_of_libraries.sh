@@ -154,6 +154,16 @@ with backstep.open("plain") as s:
     assert s.value("opened_later") == 103 and s.value("st") == {"a": 101, "name": "one"}, s.explain("st")
 PY
 
+# gdb, too, and not another library's block that the thread had under the same number. It finds a library that was opened
+# by a relative path, wherever it runs.
+source "$SRC/tests/cases/gdb.bash"
+ln -s recordings/plain rec-plain
+in_gdb plain 'goto start' 'event call mark if (int)$rdi == 3 && $thread == 2' 'print in_early' 'print in_other' \
+  'goto start' 'event call mark if (int)$rdi == 4 && $thread == 3' 'print in_other' 'info threads'
+printed '^\$1 = 3$'
+printed 'Cannot find thread-local storage.*libother'
+printed '^\$2 = 33$'
+
 made descriptors gcc -mtls-dialect=gnu2
 check descriptors either
 check_writes descriptors
