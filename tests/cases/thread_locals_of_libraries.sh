@@ -154,6 +154,10 @@ with backstep.open("plain") as s:
     assert s.value("opened_later") == 103 and s.value("st") == {"a": 101, "name": "one"}, s.explain("st")
 PY
 
+# Debug code has them; where there is none, a line says so and nothing is printed.
+expect 0 "$BACKSTEP" probe --at mark 'printf("%d\n", opened_later);' plain
+[ "$(tr '\n' ' ' <out)" = '103 23 ' ] || fail "debug code: $(cat out)"
+says "'opened_later' has no place in memory here"
 # gdb, too, and not another library's block that the thread had under the same number. It finds a library that was opened
 # by a relative path, wherever it runs.
 source "$SRC/tests/cases/gdb.bash"
