@@ -610,6 +610,7 @@ class BACKSTEP_API Session {
 
 extern template class BACKSTEP_API Stream<Hit>;
 extern template class BACKSTEP_API Stream<Call>;
+extern template class BACKSTEP_API Stream<Syscall>;
 extern template class BACKSTEP_API Stream<DebugNote>;
 
 }  // namespace backstep

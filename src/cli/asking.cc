@@ -94,7 +94,8 @@ void add_process(Json& object, const session::AskedProcess& process) {
 void tell_failures(const session::Count& count, bool named) {
   if (count.failures)
     fmt::print(stderr,
-               "backstep: the condition{} could not be evaluated {} times (memory that is not there, or a "
+               "backstep: the condition{} could not be evaluated {} times (memory or a thread-local variable "
+               "that is not there, or a "
                "division by zero): no matches there\n",
                named ? fmt::format(" of '{}'", count.spec) : "", format_count(count.failures));
 }

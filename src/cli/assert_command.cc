@@ -71,11 +71,11 @@ Json verdict_json(const session::Verdict& v, const session::AskedProcess* proces
 
 void print_verdict(const session::Verdict& v, const session::AskedProcess* process) {
   if (v.failures)
-    fmt::print(
-        stderr,
-        "backstep: a condition in '{}' could not be evaluated {} times (memory that is not there, or a "
-        "division by zero): no matches there\n",
-        v.assertion, format_count(v.failures));
+    fmt::print(stderr,
+               "backstep: a condition in '{}' could not be evaluated {} times (memory or a thread-local "
+               "variable that is not there, or a "
+               "division by zero): no matches there\n",
+               v.assertion, format_count(v.failures));
   if (v.holds()) {
     put_line(fmt::format("holds     {}  ({})", v.assertion,
                          v.checks ? fmt::format("{} times", format_count(v.checks)) : "nothing to check"));

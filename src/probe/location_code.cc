@@ -148,6 +148,10 @@ class Writer {
       case kSwap:
         out_ += fmt::format("{{ unsigned long t = {0}; {0} = {1}; {1} = t; }}\n", cell(0), cell(1));
         return;
+      case kRot:
+        out_ += fmt::format("{{ unsigned long t = {2}; {2} = {0}; {0} = {1}; {1} = t; }}\n", cell(0), cell(1),
+                            cell(2));
+        return;
       case kState:
         if (n == kStateFsBase) return push("r->fs_base");
         if (n == kStateGsBase) return push("r->gs_base");

@@ -215,7 +215,9 @@ void Replayer::touch(size_t index) {
   around.set(kStateOld, watch_.old_value(index));
   around.set(kStateNew, watch_.new_value(index));
   bs_taps.thread = thread_before_;
-  const bool stop = tap.action == Tap::Stop && backward
+  // A debugger's condition is about what it sees, which backwards is the state in front of the change. An
+  // event is the same one both ways.
+  const bool stop = tap.action == Tap::Stop && backward && !tap.strict
                         ? held_before_[index]
                         : taps_.meet_one(watch_.tap(index), around, before_.event, before_.tick, before_.pc);
   if (stop && !watch_hit_) watch_hit_ = index;

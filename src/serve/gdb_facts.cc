@@ -58,20 +58,34 @@ std::optional<uint64_t> word_at(Address at, const ReadGuest& read) {
   return word;
 }
 
-// The module that a struct link_map is about; 0: the program itself, statically linked.
-const symbols::Module* linked_module(const symbols::Program& program, Address link_map,
-                                     const ReadGuest& read) {
+// The modules that a struct link_map may be about: one may have come where another one was before. 0: the
+// program itself, statically linked.
+std::vector<const symbols::Module*> linked_modules(const symbols::Program& program, Address link_map,
+                                                   const ReadGuest& read) {
   const uint64_t bias = link_map ? word_at(link_map, read).value_or(~0ull) : 0;
   const Address dynamic = link_map ? word_at(link_map + offsetof(::link_map, l_ld), read).value_or(0) : 0;
+  std::vector<const symbols::Module*> modules;
   for (const symbols::Module& module : program.modules()) {
     try {
       if (link_map ? module.bias == bias && dynamic >= module.start && dynamic < module.end
                    : symbols::is_executable(module.elf().elf()))
-        return &module;
+        modules.push_back(&module);
     } catch (const Error&) {  // no ELF file
     }
   }
-  return nullptr;
+  return modules;
+}
+
+// A library that was opened as "./x.so" is found by gdb only in the folder that it runs in, and is another
+// file there perhaps.
+void name_fully(std::vector<Loaded>& libraries, const timeline::LogIndex& log) {
+  auto last_part = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  for (Loaded& l : libraries) {
+    if (l.name.empty() || l.name.starts_with('/')) continue;
+    for (const auto& file : log.files())
+      if (file.address == l.base && file.offset == 0 && last_part(file.path) == last_part(l.name))
+        l.name = file.path;
+  }
 }
 
 // What bytecode comes to that asks for no registers.
@@ -107,8 +121,9 @@ std::string GdbServer::transfer(std::string_view packet) {
       if (fresh) known->second = has_exception_probes(files_.stored(name));
       return known->second;
     };
-    const std::vector<Loaded> list =
-        selected().libraries.with_kept(loaded_libraries(at().auxv(), at().memory()), has_probes);
+    auto loaded = loaded_libraries(at().auxv(), at().memory());
+    name_fully(loaded, timeline().log());
+    const std::vector<Loaded> list = selected().libraries.with_kept(std::move(loaded), has_probes);
     return part_of(libraries_document(list), packet);
   }
   if (takes("memory-map:read::"))
@@ -175,12 +190,17 @@ std::string GdbServer::thread_local_variable(std::string_view packet) {
   auto link_map = take_hex(packet);
   if (!link_map) return "E01";
   const symbols::Program& program = at().session.program();
-  const symbols::Module* module = linked_module(program, *link_map, at().memory());
-  const symbols::Code* base = module ? program.thread_locals().base(*module) : nullptr;
-  if (!base) return error_text("where this library has thread-local variables is not known");
   const Address fs_base = at().registers_of(*tid > 0 ? *tid : at().state().tid).fs_base;
-  if (auto block = value_of(symbols::Code(*base).fix(replayer::kStateFsBase, fs_base), at().memory()))
-    return fmt::format("{:x}", *block + *offset);
+  bool known = false;
+  // Where a block is, is known of the one alone that is there.
+  for (const symbols::Module* module : linked_modules(program, *link_map, at().memory())) {
+    const symbols::Code* base = program.thread_locals().base(*module);
+    known |= base != nullptr;
+    if (!base) continue;
+    if (auto block = value_of(symbols::Code(*base).fix(replayer::kStateFsBase, fs_base), at().memory()))
+      return fmt::format("{:x}", *block + *offset);
+  }
+  if (!known) return error_text("where this library has thread-local variables is not known");
   return error_text("this thread has not got this thread-local variable at this moment");
 }
 

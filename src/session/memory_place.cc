@@ -102,11 +102,13 @@ symbols::Compiler::Place compiled_place(Session& session, const std::string& lva
 // variable's at that moment.
 class PlacesOfThreads {
  public:
-  // `address`: an expression for it.
-  PlacesOfThreads(Session& session, const std::string& address, const MemoryPlace& any)
-      : session_(session), address_(address), any_(any) {
-    for (const auto& input : session.program().thread_locals().inputs()) inputs_.push_back(input);
-  }
+  // `names_it`: the expression names the memory; else it is its address.
+  PlacesOfThreads(Session& session, const std::string& expression, bool names_it, const MemoryPlace& any)
+      : session_(session),
+        expression_(expression),
+        names_it_(names_it),
+        any_(any),
+        inputs_(session.program().thread_locals().inputs()) {}
 
   std::vector<MemoryPlace> find() {
     find_threads();
@@ -139,12 +141,17 @@ class PlacesOfThreads {
     auto operator<=>(const Watched&) const = default;
   };
 
-  // The address, then where the inputs are; `fs_base` 0: of the thread at hand.
-  std::vector<replayer::CapturedExpression> values(uint64_t fs_base) {
+  // Bytecode for the address; `fs_base` 0: in the thread at hand.
+  std::vector<uint8_t> address(uint64_t fs_base) {
     symbols::EventVariables of;
     if (fs_base) of.fs_base = fs_base;
-    const std::string text = "(unsigned long)(" + address_ + ")";
-    std::vector<replayer::CapturedExpression> list{session_.compiler().compile(text, 0, of).code};
+    return names_it_ ? session_.compiler().compile_place(expression_, 0, of).address
+                     : session_.compiler().compile(expression_, 0, of).code.code;
+  }
+
+  // The address, then where the inputs are.
+  std::vector<replayer::CapturedExpression> values(uint64_t fs_base) {
+    std::vector<replayer::CapturedExpression> list{{address(fs_base), replayer::Capture::Scalar, 8}};
     for (const auto& input : inputs_) {
       symbols::Code code = input.address;
       if (fs_base) code.fix(replayer::kStateFsBase, fs_base);
@@ -203,7 +210,7 @@ class PlacesOfThreads {
   // Does where it is depend on memory?
   bool moves() {
     constexpr uint64_t kSome = 0x10000;
-    const auto reads = fixed_reads(values(kSome).front().code);
+    const auto reads = fixed_reads(address(kSome));
     return !reads || !reads->empty();
   }
 
@@ -230,16 +237,19 @@ class PlacesOfThreads {
     session_.timeline().sweep(sweep);
   }
 
-  std::vector<uint8_t> guard(const Life& life, Address address) {
+  // Is it at this place, in the thread that lived so?
+  std::vector<uint8_t> guard(const Life& life, Address place) {
     if (!moves_ || !life.fs_base) return {};
-    symbols::EventVariables of;
-    of.fs_base = life.fs_base;
-    return session_.compiler().compile_condition(
-        fmt::format("(unsigned long)({}) == {:#x}", address_, address), 0, of);
+    std::vector<uint8_t> code = address(life.fs_base);
+    code.pop_back();  // kEnd
+    const auto compare = symbols::Code().constant(place).op(replayer::kEqual).bytes();
+    code.insert(code.end(), compare.begin(), compare.end());
+    return code;
   }
 
   Session& session_;
-  std::string address_;
+  std::string expression_;
+  bool names_it_;
   MemoryPlace any_;
   std::vector<symbols::ThreadLocals::Input> inputs_;
   bool moves_ = false;
@@ -262,7 +272,7 @@ std::vector<MemoryPlace> memory_of_threads(Session& session, const std::string& 
     if (!place.of_thread) return {memory_of(session, expression, notes)};
     any.size = place.size, any.type = place.type;
   }
-  PlacesOfThreads threads(session, size ? expression : "&(" + expression + ")", any);
+  PlacesOfThreads threads(session, expression, !size, any);
   auto places = threads.find();
   if (places.empty())
     throw Error(fmt::format("'{}' cannot be read: it is no memory in any thread", expression), kExitUsage);

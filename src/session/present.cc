@@ -161,8 +161,7 @@ ValueFacts Present::evaluate(const std::string& expression, const FrameState& st
   }
   facts.why =
       value.bytes.size() == 1
-          ? "this thread has none at this moment: it has not used this library's thread-local variables "
-            "yet, or the library is not loaded"
+          ? "this thread has not used the library's thread-local variables yet, or the library is not loaded"
           : "it cannot be read here";
   if (!around.lost_registers || !value.bytes.empty()) return facts;
   facts.text = "<not saved>";

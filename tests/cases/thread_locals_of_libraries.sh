@@ -154,6 +154,60 @@ with backstep.open("plain") as s:
     assert s.value("opened_later") == 103 and s.value("st") == {"a": 101, "name": "one"}, s.explain("st")
 PY
 
+# Debug code has them; where there is none, a line says so and nothing is printed.
+expect 0 "$BACKSTEP" probe --at mark 'printf("%d\n", opened_later);' plain
+[ "$(tr '\n' ' ' <out)" = '103 23 ' ] || fail "debug code: $(cat out)"
+says "'opened_later' has no place in memory here"
+# gdb, too, and not another library's block that the thread had under the same number. It finds a library that was opened
+# by a relative path, wherever it runs.
+source "$SRC/tests/cases/gdb.bash"
+ln -s recordings/plain rec-plain
+in_gdb plain 'goto start' 'event call mark if (int)$rdi == 3 && $thread == 2' 'print in_early' 'print in_other' \
+  'goto start' 'event call mark if (int)$rdi == 4 && $thread == 3' 'print in_other' 'info threads'
+printed '^\$1 = 3$'
+printed 'Cannot find thread-local storage.*libother'
+printed '^\$2 = 33$'
+
+# Two of one library: the variable is that of the copy whose code it is asked in. And a program that the linker was told to run.
+cat >plain/twice.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+int main(void) {
+  long (*a)(int) = (long (*)(int))dlsym(dlmopen(LM_ID_NEWLM, "./libearly.so", RTLD_NOW), "early");
+  long (*b)(int) = (long (*)(int))dlsym(dlopen("./libearly.so", RTLD_NOW), "early");
+  return a(5) + b(1) + a(1) != 18 + 10 + 20;
+}
+C
+gcc -g -o plain/twice plain/twice.c -ldl
+(cd plain && expect 0 "$BACKSTEP" record -q -o "$T/recordings/twice" ./twice)
+expect 0 "$BACKSTEP" log 'return early' '{in_early} {hidden}' twice
+[ "$(awk '{print $3, $4}' out | tr '\n' ' ')" = '6 12 2 8 7 13 ' ] || fail "two copies: $(cat out)"
+(cd plain && expect 0 "$BACKSTEP" record -q -o "$T/recordings/linked" /lib64/ld-linux-x86-64.so.2 ./prog)
+check linked lazy
+
+# The program's own, however it is linked.
+cat >own.c <<'C'
+#include <pthread.h>
+__attribute__((aligned(64))) __thread int aligned = 3;
+__thread char c = 'x';
+__thread long zero;
+__attribute__((noinline)) void mark(int n) { __asm__ volatile("" : : "r"(n)); }
+void *run(void *a) { zero = (long)a, aligned += 2, mark(2); return 0; }
+int main(void) {
+  pthread_t t;
+  zero = 5, mark(1);
+  pthread_create(&t, 0, run, (void *)9), pthread_join(t, 0);
+  mark(3);
+  return 0;
+}
+C
+for way in -pie -no-pie -static -static-pie; do
+  gcc -g -O1 $way -o own own.c -pthread
+  expect 0 "$BACKSTEP" record -q -o "recordings/own$way" ./own
+  expect 0 "$BACKSTEP" log 'call mark' '{$thread} {aligned} {(int)c} {zero}' "own$way"
+  [ "$(sed 's/.*  //' out | tr '\n' ';')" = '1 3 120 5;2 5 120 9;1 3 120 5;' ] || fail "$way: $(cat out)"
+done
+
 made descriptors gcc -mtls-dialect=gnu2
 check descriptors either
 check_writes descriptors
