@@ -55,6 +55,8 @@ struct FunctionEntry {
   int line = 0;
   unsigned long of = 0;  // the entry that has the rest: of a class's member, say
   std::string code;      // its first label
+  std::string name;
+  bool mangled = false;  // it has another name, too
 };
 
 // "	.value	0xa1c	# DW_AT_decl_line"
@@ -63,6 +65,14 @@ unsigned long number_in(std::string_view line) {
   return digits == std::string_view::npos
              ? 0
              : std::strtoul(std::string(line.substr(digits)).c_str(), nullptr, 0);
+}
+
+// \t.long .LASF3 # DW_AT_name: "walk", or \t.ascii "f\0" # DW_AT_name
+std::string text_in(std::string_view line) {
+  const size_t from = line.find('"'), to = line.rfind('"');
+  if (from == to) return "";
+  const std::string_view text = line.substr(from + 1, to - from - 1);
+  return std::string(text.substr(0, text.find('\\')));
 }
 
 bool is_start_function(const std::string& name) {
@@ -122,10 +132,10 @@ Assembly::Assembly(std::string text) : text_(std::move(text)) {
       now->lines[path].insert(number);
     }
   });
-  take_declared_lines();
+  take_debug_information();
 }
 
-void Assembly::take_declared_lines() {
+void Assembly::take_debug_information() {
   std::map<std::string, std::string, std::less<>> functions;  // by their first labels
   std::map<unsigned long, FunctionEntry> entries;
   FunctionEntry* entry = nullptr;
@@ -143,6 +153,10 @@ void Assembly::take_declared_lines() {
     else if (line.find("# DW_AT_specification") != std::string_view::npos ||
              line.find("# DW_AT_abstract_origin") != std::string_view::npos)
       entry->of = number_in(line);
+    else if (line.find("# DW_AT_linkage_name") != std::string_view::npos)
+      entry->mangled = true;
+    else if (line.find("# DW_AT_name") != std::string_view::npos)
+      entry->name = text_in(line);
     else if (line.find("# DW_AT_low_pc") != std::string_view::npos)
       entry->code = word(line, 1 + directive(line).size());
   });
@@ -153,7 +167,11 @@ void Assembly::take_declared_lines() {
     const FunctionEntry* says = &function;
     for (int depth = 0; depth < 4 && says->line == 0 && entries.count(says->of); depth++)
       says = &entries.at(says->of);
-    if (symbol != defined_.end() && says->line) symbol->second.first_line = says->line;
+    if (symbol == defined_.end() || says->line == 0) continue;
+    symbol->second.first_line = says->line;
+    if (says->name.empty() || says->mangled || function.mangled) continue;
+    const auto [plain, fresh] = plainly_named_.try_emplace(says->name, named->second);
+    if (!fresh) plain->second.clear();
   }
 }
 

@@ -22,6 +22,9 @@ class Assembly {
     std::string first_file;
   };
   const std::map<std::string, Symbol>& defined() const { return defined_; }
+  // Functions for which debug information has no mangled name (C, and static ones of C++), by the name that
+  // it has. Empty: several have that one.
+  const std::map<std::string, std::string, std::less<>>& plainly_named() const { return plainly_named_; }
   bool has_constructors() const { return constructors_; }
   // Functions that run constructors of variables call these.
   const std::set<std::string>& called_at_start() const { return called_at_start_; }
@@ -34,10 +37,11 @@ class Assembly {
   std::set<std::string> mentioned() const;
 
  private:
-  void take_declared_lines();
+  void take_debug_information();
 
   std::string text_;
   std::map<std::string, Symbol> defined_;
+  std::map<std::string, std::string, std::less<>> plainly_named_;
   bool constructors_ = false;
   std::set<std::string> called_at_start_;
 };

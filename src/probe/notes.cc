@@ -43,7 +43,18 @@ symbols::Stack stack_of(const symbols::Program& program, std::span<const uint8_t
     return true;
   };
   constexpr size_t kMost = 64;
-  return symbols::unwind(program, registers, read, kMost);
+  symbols::Stack stack = symbols::unwind(program, registers, read, kMost);
+  // Where it makes a thread glibc has no unwind information; the return address is on top of the stack.
+  using Of = symbols::UnwindRegisters;
+  if (stack.frames.size() == 1 && read(registers.gpr[Of::kRsp], &registers.gpr[Of::kRip], sizeof(uint64_t))) {
+    registers.gpr[Of::kRsp] += sizeof(uint64_t);
+    const symbols::Stack rest = symbols::unwind(program, registers, read, kMost);
+    for (symbols::Frame frame : rest.frames) {
+      frame.call_site |= stack.frames.size() == 1;
+      stack.frames.push_back(frame);
+    }
+  }
+  return stack;
 }
 
 // Compilers have names as they were given, or with the folder in front.

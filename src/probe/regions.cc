@@ -35,8 +35,11 @@ namespace {
 namespace fs = std::filesystem;
 using symbols::Scope;
 
-const char* key_of(const Scope& scope) {
-  return scope.linkage ? scope.linkage : scope.name;
+// The function's symbol; empty: it has none that is known.
+std::string symbol_of(const Assembly& copy, const Scope& scope) {
+  if (scope.linkage) return scope.linkage;
+  const auto known = copy.plainly_named().find(scope.name ? scope.name : "");
+  return known == copy.plainly_named().end() ? "" : known->second;
 }
 
 // Names of the C++ library, and of what the compiler makes for it: debug code has its own.
@@ -222,8 +225,8 @@ Regions::Unit Regions::begin(const SourceFile& source) {
     for (const auto& code : session_.program().line_table(module)) {
       const auto site = variables_.site(code.start);
       const Scope* scope = site.unit ? site.unit->scope_at(site.address) : nullptr;
-      const char* key = scope ? key_of(*scope) : nullptr;
-      if (!key || !unit.outline->defined().count(key)) continue;
+      const std::string key = scope ? symbol_of(*unit.outline, *scope) : "";
+      if (!unit.outline->defined().count(key)) continue;
       RecordedFunction& r = unit.recorded[key];
       r.lines.first = site.unit->line_of(*scope);
       if (const char* declared = site.unit->file_of(*scope); declared && code.file == declared) {
@@ -235,7 +238,11 @@ Regions::Unit Regions::begin(const SourceFile& source) {
       }
     }
   }
-  unit.only_debug_code = unit.recorded.empty();
+  // (It may have instances of the library's templates in common with the program.)
+  const fs::path name = fs::path(unit.path).filename();
+  unit.only_debug_code = std::none_of(unit.recorded.begin(), unit.recorded.end(), [&](const auto& known) {
+    return fs::path(known.second.file).filename() == name;
+  });
   drop_strangers(unit.recorded);
   return unit;
 }
@@ -354,7 +361,7 @@ void Regions::find_places(Unit& unit, size_t number) {
         const auto site = variables_.site(pc, variables_.begin_at(pc, line));
         const Scope* scope = site.block;
         while (scope && scope->kind == Scope::kBlock) scope = site.unit->parent(scope);
-        if (scope && key_of(*scope) && a.symbol == key_of(*scope)) pcs.insert(pc);
+        if (scope && a.symbol == symbol_of(*unit.outline, *scope)) pcs.insert(pc);
       }
     if (const auto first = recorded->second.first.find(line);
         pcs.empty() && !recorded->second.marked && first != recorded->second.first.end()) {
@@ -432,6 +439,11 @@ void Regions::choose_names(Unit& unit, size_t number) {
   for (size_t i = 0; i < pcs.size(); i++) {
     RegionPlace& place = places_[work.first_place + i];
     place.bindings = binder_.bind_addresses(pcs[i].first, pcs[i].second, work.names, work.self, where);
+    if (work.self && place.bindings.self == "0")
+      notes_.push_back(
+          fmt::format("{}: 'this' has no value here: the compiler kept no value of it, so members of "
+                      "its object cannot be used",
+                      where));
     for (const BoundVariable& v : place.bindings.variables)
       if (v.where.starts_with("gone: ")) {
         lost[v.name]++;

@@ -52,7 +52,10 @@ std::optional<LineMove> LineMove::find(const FunctionLines& now, const FunctionL
     // no code for the bracket; then the next function has to be where it should be.
     if (*mapped.rbegin() != *recorded.lines.rbegin()) {
       if (*mapped.rbegin() < *recorded.lines.rbegin()) continue;
-      if (next ? move.recorded(next->first) != next->second : share < 1) continue;
+      int behind = next ? move.recorded(next->first) : 0;
+      for (const auto& [first, last] : regions)  // in functions between the two
+        if (removed && next && first > end && last < next->first) behind -= last - first + 1;
+      if (next ? behind != next->second : share < 1) continue;
     }
     if (share >= kEnough && share > most) {
       most = share;

@@ -123,6 +123,7 @@ said 14 'starts a thread or a process'
 said 15 'starts another program'
 # Twice for fork; the second thread ends at the lock that the first one has left behind.
 [ "$(grep -c 'starts a thread or a process' err)" = 3 ] || fail "starting a thread is not refused: $(cat err)"
+grep -q "failure module.cc:$(grep -n 'case 16:' module.cc | cut -d: -f1) it starts a thread" err || fail "case 16 does not name its line: $(cat err)"
 said 17 'closes descriptor 1'
 said 18 'signals'
 said 19 'divides by zero'

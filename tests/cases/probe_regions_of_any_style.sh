@@ -115,6 +115,54 @@ expect 1 "$BACKSTEP" probe allman.cc allman-O0 -- -O0
 grep -q "allman.cc:26: a debug region cannot stand in a lambda.* --at allman.cc:27 " err || fail "$(cat err)"
 expect 0 "$BACKSTEP" probe --at allman.cc:25 'printf("doubled %d of %d\n", n, (int)hits);' allman-O0
 [ "$(cat out)" = "doubled 5 of 5" ] || { cat out err >&2; fail "a snippet in a lambda"; }
+say "files of debug code that have templates in common with the program, regions between an inlined function and the next"
+cat >common.cc <<'CC'
+#include <cstdio>
+#include <vector>
+template <class T> struct Many {
+  std::vector<T> all;
+  volatile T last = 0;
+  void add(T value)
+  {
+    last = value;
+    all.push_back(value);
+    all.push_back(value + 1);
+  }
+};
+static int walk(const std::vector<int> &all, int depth)
+{
+  puts("walk");
+  int sum = depth;
+  for (int n : all) sum += n;
+  return sum;
+}
+int main(int argc, char **)
+{
+  Many<int> many;
+  many.add(argc);
+  many.add(argc * 10);
+  printf("%d\n", walk(many.all, 1));
+  return 0;
+}
+CC
+g++ -g -O2 -o common common.cc
+expect 0 "$BACKSTEP" record -q -o "$T/recordings/common" ./common
+sed -i '1i #include <backstep/debug.h>\nvoid seen(int);
+s|^    last = value;|BACKSTEP_BEGIN\nseen(value);\nBACKSTEP_END\n&|
+s|^  puts("walk")|BACKSTEP_BEGIN\nseen(-depth);\nBACKSTEP_END\n&|' common.cc
+cat >extra.cc <<'CC'
+#include <cstdio>
+#include <vector>
+static std::vector<int> values;
+void seen(int n) {
+  values.push_back(n);
+  for (int value : values) printf("%d ", value);
+  puts("");
+}
+CC
+expect 0 "$BACKSTEP" probe common.cc extra.cc common -- -O2 -std=c++17
+printf '1 \n1 10 \n1 10 -1 \n' >wanted
+diff wanted out >&2 || { cat err >&2; fail "templates in common"; }
 say "a header that nobody includes"
 echo 'void other(void) { BACKSTEP_BEGIN other(); BACKSTEP_END }' >other.h
 sed -i '1i #if 0' other.h && echo '#endif' >>other.h

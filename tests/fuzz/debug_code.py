@@ -73,7 +73,7 @@ def store(r):
 
 def library(r):
     return r.choice([
-        Snippet("free(heap);  // BAD"), Snippet("heap = (char *)realloc(heap, 4000);  // BAD"),
+        Snippet("free(heap);  // BAD"), Snippet("if (realloc(heap, 4000) == heap) puts(\"heap\");  // BAD"),
         Snippet("char *p = (char *)malloc(10); free(p); free(p);  // BAD", "calls abort"),
         Snippet("char *p = (char *)malloc(10); p[-8] = 1; p[24] = 77; free(p); malloc(3000);  // BAD"),
         Snippet("throw 3;  // BAD", "nobody catches"),
@@ -130,7 +130,7 @@ def wild(r):
                           "0x7ffff000", "0x8badf00d00001234", "0x48000000", "0x50000123"])
     kind = r.random()
     if kind < 0.3:
-        return Snippet(f'__asm__ volatile("{r.choice(JUMPS)}" : : "r"({bad_place}L) : "memory");  // BAD')
+        return Snippet(f'__asm__ volatile("{r.choice(JUMPS)}" : : "r"((long)({bad_place})) : "memory");  // BAD')
     if kind < 0.5:  # the middle of code
         return Snippet(f'__asm__ volatile("{r.choice(JUMPS)}" : : "r"((long)&work + {r.randint(0, 40)}) : "memory");  // BAD')
     if kind < 0.6:
@@ -166,8 +166,59 @@ def kernel(r):
     return Snippet(f"syscall({r.randint(0, 462)}, {', '.join(args)});  // BAD", setup="static char own_[8192];")
 
 
+# What a callback does; all of them know of each other.
+CALLED = [
+    "seen_++;", "seen_++;", "own_[e.tick() % 8].remove();", "(void)stack().text();", "seen_ += now().tick > e.tick();",
+    "own_[seen_ % 8].remove(); own_[seen_++ % 8] = on_tick(997, [] { seen_++; });",
+    "if (seen_++ < 50) own_[3] = on_call(\"work\", [](const Event &f) { own_[f.tick() % 8].remove(); seen_++; });",
+    "own_[1].remove(); own_[1] = on_write((void *)(e.pc() ^ seen_++), 8, [] { seen_ ^= 1; });",
+    "throw seen_;", "*(volatile char *)e.pc() = 1;", "*(volatile long *)0 = seen_;", "abort();",
+    "for (int i = 0; i < 8; i++) own_[i].remove();", "backstep_off((int)e.tick());", "off(own_[seen_++ % 8]);",
+]
+
+
+def callbacks(r):
+    asked = ['on_call("work"', 'on_return("work"', 'on_call("at"', 'on_return("at"', 'on_call("mallok"', "on_syscall(-1, before",
+             f"on_syscall({r.choice([1, 9, 14, 56, 9999, -2])}, after", f"on_read(text_, {r.choice([1, 4, 8, 64])}",
+             f"on_write(text_ + {r.randint(0, 60)}, {r.choice([1, 4, 8, 64, 0, -1])}", f"on_write((void *){number(r)}ul, {number(r)}ul",
+             f"on_read((void *){number(r)}ul, 8", f"on_tick({r.choice([0, 7, 50, 997, 5000, number(r)])}ul",
+             'on_line("victim.c:18"', 'on_line("nowhere.c:1"', 'on_event("signal"', 'on_event("call at if $arg0 > 7"', 'on_event("}"']
+    body = "using namespace backstep; text_ = (char *)&text;\n"
+    for _ in range(r.randint(1, 3)):
+        body += (f"own_[next_ % 8].remove(); if (next_ < {r.choice([3, 40, 200])}) own_[next_++ % 8] = "
+                 f"{r.choice(asked)}, [](const Event &e) {{ (void)e; {r.choice(CALLED)} }});\n")
+    return Snippet(body + "// BAD", setup="static backstep::Callback own_[8]; static long seen_; static int next_; static char *text_;")
+
+
+def calls(r):
+    """Functions of the program with any arguments, and ways out of them that are none."""
+    n = number(r) & 0xffffffff
+    return r.choice([
+        Snippet(f"work((int){n}u);  // BAD"), Snippet(f"crash({r.randint(0, 12)});  // BAD"),
+        Snippet(f"at((int){n}u, {place(r, GUEST + OTHERS)});  // BAD"), Snippet(f"at({r.randint(0, 20)}, own_);  // BAD", setup="static char own_[64];"),
+        Snippet(f"((int (*)(int))((char *)&crash + {r.randint(0, 30)}))({r.randint(0, 9)});  // BAD"),
+        Snippet(f"try {{ work({n & 0xffff}); throw 1; }} catch (int) {{ crash({r.randint(0, 9)}); }}  // BAD"),
+        Snippet(f"if (!setjmp(jump_)) {{ at(3, heap); longjmp(jump_, 1); }} crash({r.randint(0, 9)});  // BAD",
+                setup="static jmp_buf jump_;"),
+        Snippet(f"static int deep; if (deep++ < {r.choice([3, 100])}) {{ work(deep); std::vector<int> v(deep); v.at(deep - 1) = work(1); }}  // BAD"),
+    ])
+
+
 def make(r):
-    return r.choices([store, library, endless, wild, flags, kernel], [6, 6, 1, 4, 4, 6])[0](r)
+    return r.choices([store, library, endless, wild, flags, kernel, callbacks, calls], [6, 6, 1, 4, 4, 6, 5, 4])[0](r)
+
+
+HEADERS = ["cassert", "csetjmp", "csignal", "cstdio", "cstdlib", "cstring", "map", "pthread.h", "sched.h", "alloca.h",
+           "spawn.h", "stdexcept", "string", "sys/mman.h", "sys/syscall.h", "unistd.h", "vector"]
+
+
+def text_of(s, every):
+    """As it is compiled: only some of the times that the run comes here, so that others see what is left of it."""
+    body = f"{s.setup}\nif (local % {every} == 0) {{\n{s.body}\n}}\n"
+    if s.setup.startswith("static int deep_"):  # a function cannot be in one
+        setup = s.setup.replace("static int deep_(int n)", "struct Deep { static int run(int n)").replace("deep_(", "run(")
+        body = body.replace(s.setup, setup.replace("  // BAD", " };  // BAD")).replace("deep_(1)", "Deep::run(1)")
+    return "".join(f"#include <{h}>\n" for h in HEADERS) + body
 
 
 def main():
@@ -177,17 +228,11 @@ def main():
     lines = []
     for n in range(count):
         s = make(r)
-        # Only some of the times that the run comes here, so that others see what is left of it.
-        body = f"{s.setup}\nif (local % {r.choice([1, 2, 3])} == 0) {{\n{s.body}\n}}\n"
-        headers = ["cassert", "csetjmp", "csignal", "cstdio", "cstdlib", "cstring", "map", "pthread.h", "sched.h", "alloca.h",
-                   "spawn.h", "stdexcept", "string", "sys/mman.h", "sys/syscall.h", "unistd.h", "vector"]
-        if s.setup.startswith("static int"):  # a function cannot be in one
-            setup = s.setup.replace("static int deep_(int n)", "struct Deep { static int run(int n)").replace("deep_(", "run(")
-            body = body.replace(s.setup, setup.replace("  // BAD", " };  // BAD")).replace("deep_(1)", "Deep::run(1)")
         name = f"s{n}.cc"
-        (folder / name).write_text("".join(f"#include <{h}>\n" for h in headers) + body)
+        (folder / name).write_text(text_of(s, r.choice([1, 2, 3])))
         lines.append(f"{n} {name} {s.words}")
     (folder / "list").write_text("\n".join(lines) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,12 @@
 /* What the snippets of debug_code.py are to harm: lines to put them at (AT n), passed some hundred times by
- * two threads and a signal handler on a stack of its own; things to write to; functions that fail when they
+ * two threads, a forked child and a signal handler on a stack of its own; things to write to; functions that fail when they
  * are called. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 int counter;
 char text[64];
@@ -65,6 +66,12 @@ int main(void) {
     if (i % 50 == 0) raise(SIGUSR1);
   }
   pthread_join(other, 0);
+  if (fork() == 0) {
+    for (int i = 0; i < 40; i++) at(i, shared);
+    raise(SIGUSR1);
+    _exit(0);
+  }
+  wait(0);
   printf("%d %.6f %d\n", counter, sum, text[5] + shared[3]);
   return 0;
 }
