@@ -13,7 +13,7 @@ walk() {  # SEED [--gdb]
   timeout "$PATIENCE" "$PYTHON" "$SRC/tests/fuzz/debug_walk.py" "$1" "$T/recordings/victim" "$T/walk" "${@:2}" >&2 ||
     fail "debug_walk.py $1 ${*:2} (the code is in $T/walk)"
 }
-for seed in ${SEEDS-1 2 3}; do walk "$seed"; done
+for seed in ${SEEDS-1 5}; do walk "$seed"; done
 for seed in ${GDB_SEEDS-1}; do walk "$seed" --gdb; done
 expect 0 "$BACKSTEP" replay --autopilot --check=deep victim
 ok
