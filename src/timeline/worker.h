@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "recording/checkpoint_file.h"
+#include "recording/contents.h"
 #include "recording/library.h"
 #include "replay/debug_questions.h"
 #include "replay/replay.h"
@@ -115,6 +116,9 @@ class Worker {
     Position end;          // where it has come to
   };
   Steps steps(const Position& end, uint64_t most, const Attention* attention);
+  // With a tap of the kind Words: what was written to since the last time, or since it was installed.
+  // Nullopt: not known.
+  std::optional<recording::Contents> written_words();
   void divert(int tid = 0);
   bool break_here();
   std::vector<uint8_t> siginfo();
