@@ -26,7 +26,6 @@ namespace backstep::timeline {
 namespace {
 
 constexpr double kPartSeconds = 0.45;         // of a window that is divided, or more, while it is replayed
-constexpr double kLongest = 5;                // seconds of a window that is looked through in slices
 constexpr uint64_t kSome = 1 << 16;           // records, which take some milliseconds
 constexpr uint64_t kMostWaiting = 256 << 20;  // bytes that windows log before it is their turn
 
@@ -307,11 +306,8 @@ Swept Timeline::sweep(const Sweep& sweep) {
     return true;
   };
   // Windows of data are looked through in slices first (search_sliced.cc). Not where that has turned out to
-  // pass over little; and the longest ones make checkpoints instead.
+  // pass over little.
   bool slice = !sweep.by_stored() && !sweep.hurry && !one_window && WindowSlices::can_tell(all);
-  auto is_usual = [&](const Position& begin, const Position& end) {
-    return static_cast<double>(end.tick - begin.tick) < kLongest * ticks_per_second_;
-  };
   // In place of a window those of its slices that can hold a match.
   auto divide = [&](Window& window) {
     auto place = std::find_if(windows.begin(), windows.end(), [&](const Window& w) { return &w == &window; });
@@ -379,8 +375,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     window.low = begin;
     window.high = end;
     window.taps = std::move(taps);
-    if (!slice || !worth_slicing(begin, end, window.taps) || !is_usual(begin, end))
-      return replay(window, here);
+    if (!slice || !worth_slicing(begin, end, window.taps)) return replay(window, here);
     there = Worker();
     window.whole_low = begin;
     window.whole_high = end;
@@ -463,6 +458,7 @@ Swept Timeline::sweep(const Sweep& sweep) {
     Window* window = pool.wait(attention);
     if (!window) return give_up();
     if (window->slicing) {
+      if (window->end.why == Arrival::AtTick) store(window->worker, window->at, false);
       if (!go_on_slicing(pool, *window)) return give_up();
       if (!window->slicing) divide(*window);
       if (sweep.progress) sweep.progress(std::min(done, 1.0));

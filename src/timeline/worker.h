@@ -98,7 +98,7 @@ class Worker {
   void begin_run(const Until& until);
   Arrival end_run();
   Arrival run(const Until& until, bool output, const Attention* attention);
-  // Seconds of CPU that the last run or search took.
+  // Seconds of CPU that the last run or search took, or the last look at what was written to.
   double took() const { return took_; }
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Arrival step(int tid, Address range_start, Address range_end, const Until& until, bool output,
