@@ -158,6 +158,10 @@ std::vector<uint8_t> Replayer::straight_code(uint64_t& gone) const {
   return packed;
 }
 
+std::optional<recording::Contents> Replayer::take_words() {
+  return taps_.words() ? words_.take() : std::nullopt;
+}
+
 void Replayer::log_window() {
   if (debug_) debug_->end_of_window(position(), process_.current().name);
   if (taps_.wants_straight_code()) {

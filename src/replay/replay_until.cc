@@ -59,7 +59,7 @@ void Replayer::install(Taps taps) {
   if (debug_) debug_->leave_out(taps);
   taps_.set(std::move(taps));
   process_.engine().set_cover(taps_.cover() || taps_.contents());
-  words_.count(taps_.contents().has_value());
+  words_.count(taps_.contents().has_value() || taps_.words());
   accesses_.begin();
   cuts_.clear();
   passed_.clear();

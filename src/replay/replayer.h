@@ -12,6 +12,7 @@
 #include "guest/process.h"
 #include "recording/checkpoint_file.h"
 #include "recording/checkpoint_series.h"
+#include "recording/contents.h"
 #include "recording/library.h"
 #include "recording/log_reader.h"
 #include "replay/agent_expression.h"
@@ -57,6 +58,9 @@ class Replayer {
   // What is logged goes to the end of this file; what has been, is there.
   void log_to(Fd file) { taps_.log_to(std::move(file)); }
   uint64_t flush_log() { return taps_.flush_log(); }
+  // With a tap of the kind Words: what was written to since the last time, or since it was installed.
+  // Nullopt: not known.
+  std::optional<recording::Contents> take_words();
   void log_window();  // its end: which code was executed in it, what was written to
   // Debug code: the module that taps with the action Run call functions of. (It comes as an open file because
   // a replay may be confined to files of the recording.) Throws Error.

@@ -75,6 +75,7 @@ void TapSet::clear() {
   contents_.reset();
   accesses_.reset();
   trace_.reset();
+  words_ = false;
 }
 
 void TapSet::compile(size_t index) {
@@ -125,6 +126,7 @@ bool TapSet::install_code() {
     if (tap.kind == Tap::Contents) contents_ = hot.number;
     if (tap.kind == Tap::Accesses) accesses_ = hot.number;
     if (tap.kind == Tap::Trace) trace_ = hot.number;
+    words_ = words_ || tap.kind == Tap::Words;
     if (tap.kind == Tap::Pc) places_[tap.start].taps.push_back(&hot);
   }
   for (auto& [pc, place] : places_) {

@@ -92,6 +92,7 @@ class TapSet {
   // The tap that wants a table of contents; none: nobody.
   std::optional<size_t> contents() const { return contents_; }
   void log_contents(const std::vector<uint8_t>& packed);  // empty: it is not known
+  bool words() const { return words_; }                   // a tap wants to know what is written to
 
   // Loads and stores are asked for, by this tap.
   const Tap* accesses() const { return accesses_ ? &taps_.list[*accesses_] : nullptr; }
@@ -146,6 +147,7 @@ class TapSet {
   std::vector<Due> due_;
   size_t next_due_ = 0;
   std::optional<size_t> cover_, contents_, accesses_, trace_;
+  bool words_ = false;
   std::vector<uint8_t> room_;
   Fd file_;
   uint64_t written_ = 0;

@@ -30,6 +30,7 @@ struct Tap {
     Accesses,  // each load and store: bits of `length` say which, `data` and `code` where; of the thread with
                // the virtual name `start`, if that is not 0
     Trace,     // each store, packed, for the trace of a window; `length`: its level
+    Words,     // which memory is written to; whoever replays takes it now and then (Replayer::take_words)
     // What the log knows, so that whoever has it turns these into moments (timeline/marks.cc); a replaying
     // process does not meet them by itself.
     Signal,  // in front of the delivery of one of `numbers`

@@ -90,6 +90,7 @@ std::optional<Contents> WrittenWords::collect() {
   if (!counting_) return std::nullopt;
   Contents contents;
   contents.ranges = noted_;
+  shadow_pages_.clear();
   guest::PageMap pages;
   if (!pages) return std::nullopt;
   auto add = [&](uint64_t address) {
@@ -116,6 +117,7 @@ std::optional<Contents> WrittenWords::collect() {
                        const uint64_t first = layout::page_down(page - distance);
                        if (first >= r.start) add(first);
                        if (first + kPage < r.end) add(first + kPage);
+                       shadow_pages_.push_back(page);
                      });
     });
   } catch (const Error&) {
@@ -123,6 +125,21 @@ std::optional<Contents> WrittenWords::collect() {
   }
   simplify(contents.ranges);
   if (checked()) compare_all(contents);
+  return contents;
+}
+
+// Marks of memory that is not there any more, or has no rights at the moment, stay: should it come back, it
+// counts as written to once too often.
+std::optional<Contents> WrittenWords::take() {
+  std::optional<Contents> contents = collect();
+  if (!contents) return std::nullopt;
+  for (uint64_t page : shadow_pages_)
+    for (auto* mark = reinterpret_cast<uint64_t*>(page); mark < reinterpret_cast<uint64_t*>(page + kPage);
+         mark++)
+      if (*mark) *mark = 0;
+  noted_.clear();
+  before_.clear();
+  if (checked()) remember_all();
   return contents;
 }
 

@@ -28,6 +28,8 @@ class WrittenWords {
   void mark_instruction();
   // What was written to since: pages and ranges of it. Nullopt: not known.
   std::optional<recording::Contents> collect();
+  // … and counts from now on.
+  std::optional<recording::Contents> take();
 
  private:
   void give_up();
@@ -37,6 +39,7 @@ class WrittenWords {
   guest::Process& process_;
   bool counting_ = false;
   std::vector<recording::AddressRange> noted_;
+  std::vector<uint64_t> shadow_pages_;               // that the last collect() has read
   std::map<uint64_t, std::vector<uint8_t>> before_;  // tests have contents compared
 };
 

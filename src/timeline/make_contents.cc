@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "timeline/timeline.h"
+#include "timeline/window_slices.h"
 
 namespace backstep::timeline {
 namespace {
@@ -15,6 +16,7 @@ constexpr double kFew = 3;  // times what is usually between two checkpoints
 }  // namespace
 
 bool Timeline::quiet(const Position& from, const Position& to, const Taps& taps) {
+  if (slicing_->slices.quiet(from, to, taps)) return true;
   if (!stored_.enabled()) return false;
   return stored_.quiet(from, to, taps) || contents_.quiet_until(from, to, taps) >= to;
 }

@@ -33,6 +33,7 @@ enum class Command : uint8_t {
   LastStep,      // tid, Position -> optional Position
   Steps,         // with a file: Position, most -> all steps up to there as StepRecords in the file; how many,
                  // dropped, end
+  Words,         // with a file -> bytes in it: a packed recording::Contents; 0: it is not known
   Fork,          // with the new worker's socket
   Divert,        // tid: of the thread that is to run there; 0: the one that has the turn
   BreakHere,     // -> bool: one of the breakpoints is met at the present

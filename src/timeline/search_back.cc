@@ -86,6 +86,17 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
         continue;
       }
       const bool part = end != ~0ull && end > low.tick + 1 && !by_tick;
+      if (!part && worth_slicing(low, high, taps)) {
+        Window& window = windows.emplace_back();
+        window.taps = taps;
+        window.whole_low = low;
+        window.whole_high = high;
+        if (!begin_slicing(pool, window) || (!window.slicing && !begin_part(pool, window)))
+          return {.why = Arrival::Interrupted};
+        searched_.replayed++;
+        high = low;
+        continue;
+      }
       Window window;
       const bool first = checkpoint == checkpoints_.begin();
       window.worker = worker_from(checkpoint);
@@ -124,6 +135,11 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
 
     Window* window = pool.wait(attention);
     if (!window) return {.why = Arrival::Interrupted};
+    if (window->slicing) {
+      if (!go_on_slicing(pool, *window) || (!window->slicing && !begin_part(pool, *window)))
+        return {.why = Arrival::Interrupted};
+      continue;
+    }
     if (window->end.why == Arrival::Overshot) {
       if (!start_again(*window)) return {.why = Arrival::Interrupted};
       window->worker.install(window->taps);
@@ -137,6 +153,10 @@ Arrival Timeline::search_back(const Taps& taps, const Position& lowest) {
       // Who searches here will do so again: the next time from nearer.
       if (window == &windows.front() && window->at < window->high) keep(window->worker, window->at);
       pool.go_on(*window, slice_, ticks_per_second_);
+      continue;
+    }
+    if (window->found.last.why == Arrival::None && !window->parts.empty()) {
+      if (!begin_part(pool, *window)) return {.why = Arrival::Interrupted};
       continue;
     }
     pool.finish(*window);

@@ -285,6 +285,50 @@ Swept Timeline::sweep(const Sweep& sweep) {
     const Tick slice = sweep.hurry ? std::min(slice_, std::max(sweep.hurry, since)) : slice_;
     pool.go_on(window, slice, ticks_per_second_);
   };
+  // Has a window replayed. `from`: where `there` is.
+  auto replay = [&](Window& window, const Position& from) {
+    Position at = from;
+    window.pending = false;
+    window.worker = there ? std::move(there) : worker_at(window.low, at);
+    there = Worker();
+    if (at < window.low) {
+      const Arrival halt = run_to(window.worker, at, window.low);
+      if (halt.why == Arrival::Interrupted) return false;
+      at = halt.at;
+    }
+    window.low = at;
+    prepare(window);
+    window.until.point = window.high;
+    window.until.fresh = true;
+    window.until.before = window.high < to || sweep.to;
+    go_on(window);
+    result.windows++;
+    return true;
+  };
+  // Windows of data are looked through in slices first (search_sliced.cc). Not where that has turned out to
+  // pass over little.
+  bool slice = !sweep.by_stored() && !sweep.hurry && !one_window && WindowSlices::can_tell(all);
+  // In place of a window those of its slices that can hold a match.
+  auto divide = [&](Window& window) {
+    auto place = std::find_if(windows.begin(), windows.end(), [&](const Window& w) { return &w == &window; });
+    const auto whole = static_cast<double>(window.whole_high.tick - window.whole_low.tick);
+    double replayed = 0;
+    Window* last = nullptr;
+    for (const WindowSlices::Part& part : window.parts) {
+      replayed += static_cast<double>(part.to.tick - part.from.tick);
+      if (!last || last->high != part.from) {
+        last = &*windows.insert(place, Window());
+        last->pending = true;
+        last->low = last->at = part.from;
+        last->taps = window.taps;
+      }
+      last->high = part.to;
+    }
+    if (replayed > whole / 2) slice = false;
+    done += (whole - replayed) / length;
+    if (!last) result.quiet++;
+    windows.erase(place);
+  };
   constexpr size_t kMostWindows = 32;  // that are begun, or read from traces
   auto begin_next = [&] {
     if (auto traced = traced_window(sweep, low, to)) {
@@ -326,26 +370,17 @@ Swept Timeline::sweep(const Sweep& sweep) {
       return true;
     }
     done += static_cast<double>(begin.tick - low.tick + high.tick - end.tick) / length;
-    Window window;
-    Position at = low;
-    window.worker = there ? std::move(there) : worker_at(begin, at);
-    there = Worker();
-    if (at < begin) {
-      const Arrival halt = run_to(window.worker, at, begin);
-      if (halt.why == Arrival::Interrupted) return false;
-      at = halt.at;
-    }
-    window.low = at;
+    const Position here = std::exchange(low, high);
+    Window& window = windows.emplace_back();
+    window.low = begin;
     window.high = end;
     window.taps = std::move(taps);
-    prepare(window);
-    window.until.point = end;
-    window.until.fresh = true;
-    window.until.before = end < to || sweep.to;
-    windows.push_back(std::move(window));
-    go_on(windows.back());
-    result.windows++;
-    low = high;
+    if (!slice || !worth_slicing(begin, end, window.taps)) return replay(window, here);
+    there = Worker();
+    window.whole_low = begin;
+    window.whole_high = end;
+    if (!begin_slicing(pool, window)) return false;
+    if (!window.slicing) divide(window);
     return true;
   };
   // Each part begins with all code translated anew, so windows as they usually are stay in one piece.
@@ -391,13 +426,18 @@ Swept Timeline::sweep(const Sweep& sweep) {
     return result;
   }
   for (;;) {
+    for (Window& w : windows)
+      if (w.pending && !pool.full() && !replay(w, w.low)) return give_up();
     while (more && !pool.full() && windows.size() < kMostWindows && waiting() < kMostWaiting)
       if (!begin_next()) return give_up();
     while (!windows.empty()) {
       Window& front = windows.front();
       if (!teller.tell(front)) return give_up();
       if (front.trace && sweep.progress) sweep.progress(std::min(done, 1.0));
-      if (sweep.handed_on && !sweep.handed_on(front.done ? front.high : front.at)) return give_up();
+      if (sweep.handed_on && !sweep.handed_on(front.done      ? front.high
+                                              : front.slicing ? front.whole_low
+                                                              : front.at))
+        return give_up();
       if (!front.done) break;
       const bool stopped = front.end.why == Arrival::DebugStop;
       for (size_t i = 0; i < front.counts.size(); i++) {
@@ -413,10 +453,17 @@ Swept Timeline::sweep(const Sweep& sweep) {
       return result;
     }
     // One that waited with a full log may go on when it is its turn.
-    if (Window& front = windows.front(); !front.running) go_on(front);
+    if (Window& front = windows.front(); !front.running && !front.pending) go_on(front);
 
     Window* window = pool.wait(attention);
     if (!window) return give_up();
+    if (window->slicing) {
+      if (window->end.why == Arrival::AtTick) store(window->worker, window->at, false);
+      if (!go_on_slicing(pool, *window)) return give_up();
+      if (!window->slicing) divide(*window);
+      if (sweep.progress) sweep.progress(std::min(done, 1.0));
+      continue;
+    }
     if (window->end.why == Arrival::Overshot) {
       // Once more; what has been handed on will be the same.
       if (!start_again(*window)) return give_up();

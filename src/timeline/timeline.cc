@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "timeline/window_slices.h"
 
 namespace backstep::timeline {
 namespace {
@@ -59,6 +60,7 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
       stored_(recording, log_, options.checkpoints),
       contents_(recording, log_.process()),
       traces_(recording, log_.process()),
+      slicing_(std::make_unique<Slicing>()),
       wait_for_stored_(options.wait_for_checkpoints) {
   limit_slice();
   Worker first = Worker::start(options, library, recording, log_.forking_threads());
@@ -71,6 +73,8 @@ Timeline::Timeline(const ReplayOptions& options, const recording::Library& libra
   now_ = at;
   go_to_birth();
 }
+
+Timeline::~Timeline() = default;
 
 Worker& Timeline::divert_to(int tid) {
   Worker& worker = divert();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,8 @@ struct CheckpointInfo {
 };
 
 struct Window;
+class WindowPool;
+struct Slicing;
 
 // Debug code that runs as the present moves.
 struct DebugCode {
@@ -43,6 +46,7 @@ class Timeline {
   // `ear`: for the way to where a forked process begins, which may be long.
   Timeline(const ReplayOptions& options, const recording::Library& library,
            const recording::Recording& recording, const Attention& ear = {});
+  ~Timeline();
 
   const LogIndex& log() const { return log_; }
   const Position& now() const { return now_; }
@@ -208,6 +212,11 @@ class Timeline {
   // The last match between `lowest` and the present (search_back.cc); why None: there is none, or
   // Interrupted.
   Arrival search_back(const Taps& taps, const Position& lowest);
+  // A window is looked through in parts (search_sliced.cc). False: somebody wants to stop.
+  bool worth_slicing(const Position& low, const Position& high, const Taps& taps) const;
+  bool begin_slicing(WindowPool& pool, Window& window);
+  bool go_on_slicing(WindowPool& pool, Window& window);
+  bool begin_part(WindowPool& pool, Window& window);
   // For workers that have come too far: the window's, and the one of the present.
   bool start_again(Window& window);
   bool start_again();
@@ -266,6 +275,7 @@ class Timeline {
   StoredCheckpoints stored_;
   StoredContents contents_;
   StoredTraces traces_;
+  std::unique_ptr<Slicing> slicing_;
   std::list<Checkpoint> checkpoints_;  // in the order of time; the first is the start
   Worker current_, diversion_;
   std::optional<DebugCode> debug_;

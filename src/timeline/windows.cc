@@ -36,7 +36,7 @@ WindowPool::~WindowPool() {
 
 bool WindowPool::full() {
   const auto busy = static_cast<size_t>(
-      std::count_if(windows_.begin(), windows_.end(), [](const Window& w) { return !w.done; }));
+      std::count_if(windows_.begin(), windows_.end(), [](const Window& w) { return !w.done && !w.pending; }));
   if (!shared_count) return busy >= most_;
   // Two may see the last place free; that they both take it costs little.
   const size_t all = *shared_count += busy - counted_;

@@ -8,9 +8,11 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/fd.h"
 #include "recording/window_trace.h"
+#include "timeline/window_slices.h"
 #include "timeline/worker.h"
 
 namespace backstep::timeline {
@@ -27,9 +29,16 @@ struct Window {
   uint64_t logged = 0, told = 0;  // bytes of it: there, and handed on
   std::vector<replayer::TapCount> counts;
   bool running = false, done = false;
+  bool pending = false;                                 // it has no worker yet
   std::shared_ptr<const recording::WindowTrace> trace;  // it is not replayed: its stores are read
   bool careful = false;                                 // it has come too far once
   Tick began = 0;                                       // the last slice
+  // What may be looked through in parts (search_sliced.cc).
+  bool slicing = false;                   // which of them are worth it is being found out …
+  Position whole_low, whole_high;         // … of all this
+  Position kept;                          // where a checkpoint was made last
+  std::vector<WindowSlices::Part> parts;  // that are to be looked through, in the order of time
+  size_t at_once = 1;                     // of a search: so many of these that lie side by side are one
 };
 
 // Processes of ours that replay windows at the same time share the processors: while this lives, pools of

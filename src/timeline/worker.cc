@@ -28,156 +28,12 @@
 #include "recording/checkpoint_series.h"
 #include "replay/confinement.h"
 #include "replay/replayer.h"
+#include "timeline/worker_messages.h"
 
 namespace backstep::timeline {
 namespace {
 
 constexpr int kLookAgain = 250;  // ms, whether somebody wants to stop
-
-// --- messages ---
-
-bool send_message(int socket, const std::vector<uint8_t>& bytes, int fd = -1) {
-  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  }
-  for (;;) {
-    if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return true;
-    if (errno != EINTR) return false;
-  }
-}
-
-// Empty: the other end is gone.
-std::vector<uint8_t> receive_message(int socket, Fd* fd = nullptr) {
-  static std::vector<uint8_t> buffer(kMaxMessage + 4096);
-  iovec part{buffer.data(), buffer.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ssize_t n;
-  do n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  while (n < 0 && errno == EINTR);
-  if (n <= 0) return {};
-  if (cmsghdr* c = CMSG_FIRSTHDR(&message); c && c->cmsg_type == SCM_RIGHTS) {
-    int got;
-    std::memcpy(&got, CMSG_DATA(c), sizeof got);
-    if (fd) {
-      fd->reset(got);
-    } else {
-      ::close(got);
-    }
-  }
-  return {buffer.begin(), buffer.begin() + n};
-}
-
-void pack(Packer& p, const Taps& taps) {
-  p.put(static_cast<uint32_t>(taps.list.size()));
-  for (const Tap& t : taps.list) {
-    p.put(t.kind).put(t.action).put(t.start).put(t.length).put(t.strict).put(t.stack);
-    p.put(t.after).put(t.from).put(t.to).put(t.off).put(t.function).put(t.vector);
-    p.put_bytes(t.guard.data(), t.guard.size());
-    p.put_bytes(t.moments.data(), t.moments.size() * sizeof(Tap::MomentAt));
-    p.put_bytes(t.data.data(), t.data.size() * sizeof(Tap::Range));
-    p.put_bytes(t.code.data(), t.code.size() * sizeof(Tap::Range));
-    p.put(static_cast<uint32_t>(t.numbers.size()));
-    for (uint64_t n : t.numbers) p.put(n);
-    p.put(static_cast<uint32_t>(t.conditions.size())).put(static_cast<uint32_t>(t.values.size()));
-    for (const auto& c : t.conditions) p.put_bytes(c.data(), c.size());
-    for (const auto& v : t.values) p.put(v.capture).put(v.size).put_bytes(v.code.data(), v.code.size());
-  }
-  p.put(taps.thread);
-}
-
-Taps unpack_taps(Unpacker& u) {
-  Taps taps;
-  taps.list.resize(u.get<uint32_t>());
-  for (Tap& t : taps.list) {
-    t.kind = u.get<Tap::Kind>(), t.action = u.get<Tap::Action>();
-    t.start = u.get<Address>(), t.length = u.get<uint64_t>();
-    t.strict = u.get<bool>(), t.stack = u.get<bool>();
-    t.after = u.get<bool>(), t.from = u.get<Tick>(), t.to = u.get<Tick>(), t.off = u.get<bool>();
-    t.function = u.get<Address>(), t.vector = u.get<bool>();
-    t.guard = u.get_bytes();
-    auto get_list = [&u](auto& list) {
-      const std::vector<uint8_t> bytes = u.get_bytes();
-      list.resize(bytes.size() / sizeof list[0]);
-      if (!bytes.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
-    };
-    get_list(t.moments);
-    get_list(t.data);
-    get_list(t.code);
-    for (auto n = u.get<uint32_t>(); n > 0; n--) t.numbers.insert(u.get<uint64_t>());
-    t.conditions.resize(u.get<uint32_t>());
-    t.values.resize(u.get<uint32_t>());
-    for (auto& c : t.conditions) c = u.get_bytes();
-    for (auto& v : t.values) {
-      v.capture = u.get<replayer::Capture>(), v.size = u.get<uint32_t>();
-      v.code = u.get_bytes();
-    }
-  }
-  taps.thread = u.get<int>();
-  return taps;
-}
-
-void pack(Packer& p, const std::optional<recording::Written>& written) {
-  p.put(written.has_value());
-  if (!written) return;
-  p.put(written->tick).put(written->event).put(written->pc);
-  p.put_bytes(written->ranges.data(), written->ranges.size() * sizeof(recording::AddressRange));
-  p.put(written->code_known);
-  p.put_bytes(written->code.data(), written->code.size() * sizeof(recording::AddressRange));
-}
-
-std::optional<recording::Written> unpack_written(Unpacker& u) {
-  if (!u.get<bool>()) return std::nullopt;
-  recording::Written written;
-  written.tick = u.get<uint64_t>(), written.event = u.get<uint64_t>(), written.pc = u.get<uint64_t>();
-  auto ranges = [&] {
-    const std::vector<uint8_t> bytes = u.get_bytes();
-    std::vector<recording::AddressRange> list(bytes.size() / sizeof(recording::AddressRange));
-    if (!list.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
-    return list;
-  };
-  written.ranges = ranges();
-  written.code_known = u.get<bool>();
-  written.code = ranges();
-  return written;
-}
-
-void pack(Packer& p, const replayer::DebugAnswer& answer) {
-  p.put_bytes(answer.failure.data(), answer.failure.size());
-  pack(p, answer.taps);
-  p.put_bytes(answer.pcs.data(), answer.pcs.size() * sizeof answer.pcs[0]);
-  p.put_bytes(answer.text.data(), answer.text.size());
-}
-
-replayer::DebugAnswer unpack_answer(Unpacker& u) {
-  replayer::DebugAnswer answer;
-  answer.failure = u.get_text();
-  answer.taps = unpack_taps(u);
-  const std::vector<uint8_t> pcs = u.get_bytes();
-  answer.pcs.resize(pcs.size() / sizeof answer.pcs[0]);
-  if (!pcs.empty()) std::memcpy(answer.pcs.data(), pcs.data(), answer.pcs.size() * sizeof answer.pcs[0]);
-  answer.text = u.get_text();
-  return answer;
-}
-
-constexpr uint64_t kCountsInMessage = kMaxMessage / 2 / sizeof(replayer::TapCount);
-
-static_assert(std::is_trivially_copyable_v<Until> && std::is_trivially_copyable_v<Arrival>);
 
 // --- the worker's end ---
 
@@ -212,6 +68,8 @@ class Service {
           replayer_.save_debug(fd);
         } else if (command == Command::Steps) {
           write_steps(fd, u, answer);
+        } else if (command == Command::Words) {
+          write_words(fd, answer);
         } else {
           answer_to(command, u, answer);
         }
@@ -465,14 +323,16 @@ class Service {
     const auto end = u.get<Position>();
     uint64_t dropped = 0;
     const auto steps = replayer_.steps_until(end, u.get<uint64_t>(), &dropped);
-    const auto* bytes = reinterpret_cast<const char*>(steps.data());
-    for (size_t left = steps.size() * sizeof steps[0]; left > 0;) {
-      const ssize_t n = ::write(file.get(), bytes, left);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw Error("cannot write down the steps of a replay: " + errno_text(errno));
-      bytes += n, left -= static_cast<size_t>(n);
-    }
+    hand_over(file, steps.data(), steps.size() * sizeof steps[0]);
     answer.put<uint64_t>(steps.size()).put(dropped).put(replayer_.position());
+  }
+
+  void write_words(const Fd& file, Packer& answer) {
+    const double start = recording::thread_cpu_seconds();
+    std::vector<uint8_t> packed;
+    if (const auto contents = replayer_.take_words()) packed = contents->pack();
+    hand_over(file, packed.data(), packed.size());
+    answer.put<uint64_t>(packed.size()).put(recording::thread_cpu_seconds() - start);
   }
 
   void stage(const std::vector<uint8_t>& bytes) { staged_.insert(staged_.end(), bytes.begin(), bytes.end()); }
@@ -818,8 +678,7 @@ void Worker::admit_debug(const std::string& elf, replayer::DebugAnswers answers,
 }
 
 Fd Worker::debug_state() {
-  Fd file(memfd_create("backstep-debug-state", MFD_CLOEXEC));
-  if (!file) throw Error("cannot make a memory file: " + errno_text(errno));
+  Fd file = new_file();
   ask(Command::SaveDebug, Packer(), nullptr, file.get());
   return file;
 }
@@ -918,22 +777,24 @@ std::optional<Position> Worker::last_step_before(int tid, const Position& end, c
 }
 
 Worker::Steps Worker::steps(const Position& end, uint64_t most, const Attention* attention) {
-  const Fd file(memfd_create("backstep-steps", MFD_CLOEXEC));
-  if (!file) throw Error("cannot make a memory file: " + errno_text(errno));
+  const Fd file = new_file();
   Unpacker u = ask(Command::Steps, Packer().put(end).put(most), attention, file.get());
   Steps result;
   result.list.resize(u.get<uint64_t>());
   result.dropped = u.get<uint64_t>();
   result.end = u.get<Position>();
-  auto* to = reinterpret_cast<char*>(result.list.data());
-  const size_t size = result.list.size() * sizeof(replayer::StepRecord);
-  for (size_t done = 0; done < size;) {
-    const ssize_t n = pread(file.get(), to + done, size - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw Error("cannot read the steps of a replay: " + errno_text(errno));
-    done += static_cast<size_t>(n);
-  }
+  take_over(file, result.list.data(), result.list.size() * sizeof(replayer::StepRecord));
   return result;
+}
+
+std::optional<recording::Contents> Worker::written_words() {
+  const Fd file = new_file();
+  Unpacker u = ask(Command::Words, Packer(), nullptr, file.get());
+  std::vector<uint8_t> packed(u.get<uint64_t>());
+  took_ = u.get<double>();
+  if (packed.empty()) return std::nullopt;
+  take_over(file, packed.data(), packed.size());
+  return recording::Contents::unpack(packed);
 }
 
 void Worker::divert(int tid) {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "recording/checkpoint_file.h"
+#include "recording/contents.h"
 #include "recording/library.h"
 #include "replay/debug_questions.h"
 #include "replay/replay.h"
@@ -97,7 +98,7 @@ class Worker {
   void begin_run(const Until& until);
   Arrival end_run();
   Arrival run(const Until& until, bool output, const Attention* attention);
-  // Seconds of CPU that the last run or search took.
+  // Seconds of CPU that the last run or search took, or the last look at what was written to.
   double took() const { return took_; }
   // `count` instructions of a thread; with a range, as many as it takes to leave it.
   Arrival step(int tid, Address range_start, Address range_end, const Until& until, bool output,
@@ -115,6 +116,9 @@ class Worker {
     Position end;          // where it has come to
   };
   Steps steps(const Position& end, uint64_t most, const Attention* attention);
+  // With a tap of the kind Words: what was written to since the last time, or since it was installed.
+  // Nullopt: not known.
+  std::optional<recording::Contents> written_words();
   void divert(int tid = 0);
   bool break_here();
   std::vector<uint8_t> siginfo();

@@ -89,7 +89,7 @@ search() {
   rsp next_hits 6 "${code[@]}" "${data[@]:0:6}" >"$name.next"
   stop_server
 }
-search slow --checkpoints 0
+BACKSTEP_SLICE=0 search slow --checkpoints 0
 search quick
 same <(grep '^0x' slow.writes) <(grep '^0x' quick.writes) "another last write where windows were passed over"
 same <(grep '^@' slow.hits) <(grep '^@' quick.hits) "other hits of breakpoints where windows were passed over"
