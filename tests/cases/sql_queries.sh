@@ -72,7 +72,7 @@ wrong 'is not something that can be looked for' "SELECT * FROM stores WHERE name
 wrong 'is not something that can be looked for' "SELECT * FROM stores WHERE name = 'total then write total'"
 wrong 'there is no command' '.nothing'
 expect 0 "$BACKSTEP" sql ../run "SELECT * FROM calls WHERE function = 'stepp'"
-says "there is no function 'stepp'.*did you mean 'step'"
+says "there is no function 'stepp'.*did you mean step"
 expect 2 "$BACKSTEP" sql ../run 'SELECT 1' more
 expect 2 "$BACKSTEP" sql --json --csv ../run 'SELECT 1'
 expect 1 "$BACKSTEP" sql nowhere
